@@ -1,0 +1,109 @@
+# Every verb of the project. A clean clone with python3, pip and make is enough: whatever needs the
+# environment makes it first, from the hash-locked requirements.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LOCK_VENV := .venv-lock
+WORKERS ?= 2
+KILLS ?= 100
+# The promises that `make promises` insists on, and where.
+REQUIRED ?= 1-89,101-130
+BACKENDS ?= memory,sqlite
+CODE := $(wildcard src tests tools bench examples)
+TYPED := $(wildcard src tests tools bench)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Targets share one environment and two processor cores; running them side by side gains nothing.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort \
+		| sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+.PHONY: venv
+venv: $(READY) ## make .venv from the locks (the other targets do so themselves)
+
+# Made anew when the lock changes, so that nothing the lock dropped lingers.
+$(VENV)/.locked: requirements/dev.txt
+	@echo "making $(VENV) from requirements/dev.txt (once; about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "needs Python 3.11+")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+# The package itself, in place. The build tools come from the lock, hence no isolation.
+$(READY): $(VENV)/.locked pyproject.toml
+	@echo "installing ledgerstone into $(VENV), editable"
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## an agent is killed in the middle of a turn, and nothing is lost
+	@$(BIN)/ledgerstone demo
+
+.PHONY: test
+test: $(READY) ## the whole test suite (KILLS=n for more crashes)
+	@$(PYTEST) -m "not nightly" --kills $(KILLS)
+
+.PHONY: lint
+lint: $(READY) ## what `check` says about the text: style, types, layers, generated code
+	@echo "ruff check" && $(BIN)/ruff check --quiet $(CODE)
+	@echo "ruff format" && $(BIN)/ruff format --quiet --check $(CODE) \
+		|| { $(BIN)/ruff format --check $(CODE); exit 1; }
+	@echo "mypy --strict" && $(BIN)/mypy --no-error-summary $(TYPED)
+	@echo "lint-imports" && $(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.txt \
+		|| { cat $(VENV)/lint-imports.txt; exit 1; }
+	@echo "make_sync --check" && $(BIN)/python tools/make_sync.py --check
+
+.PHONY: check
+check: lint ## lint, types, layers, tidy, generated code, fast tests; about a minute
+	@echo "tidy and fast tests" && $(PYTEST) -m "not slow and not crash and not nightly"
+
+.PHONY: check-all
+check-all: check ## check, and the whole suite with 500 kills
+	@$(PYTEST) --kills 500
+
+.PHONY: bench
+bench: $(READY) ## time the hot paths against the raw floor
+	@$(BIN)/python -m bench
+
+.PHONY: promises
+promises: $(READY) ## prove the promises and print, last, how many each backend keeps
+	@$(PYTEST) -m "promise and not nightly" --promises \
+		--promises-require "$(REQUIRED)" --promises-backends "$(BACKENDS)"
+
+.PHONY: sync
+sync: $(READY) ## write api_sync anew from api
+	@$(BIN)/python tools/make_sync.py
+
+.PHONY: format
+format: $(READY) ## format the code and sort the imports
+	@$(BIN)/ruff check --quiet --fix --select I $(CODE)
+	@$(BIN)/ruff format --quiet $(CODE)
+
+$(LOCK_VENV)/.locked: requirements/lock.txt
+	@echo "making $(LOCK_VENV) with uv"
+	@$(PYTHON) -m venv --clear $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/lock.txt
+	@touch $@
+
+.PHONY: lock
+lock: $(LOCK_VENV)/.locked ## write the hash-locked requirements anew (UPGRADE=1: newest versions)
+	@for name in core dev lock; do \
+		$(COMPILE) requirements/$$name.in -o requirements/$$name.txt || exit 1; \
+	done
+
+.PHONY: clean
+clean: ## remove the environment and everything a tool left behind
+	@rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .coverage .coverage.* htmlcov
+	@find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + \
+		2>/dev/null || true

@@ -1,0 +1,1 @@
+"""Ledgerstone timed against the least code that does the same durable work."""

@@ -1,0 +1,1 @@
+"""Ledgerstone: the durable state layer of AI agents."""

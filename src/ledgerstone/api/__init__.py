@@ -1,0 +1,1 @@
+"""AsyncStore and its namespaces; api_sync is generated from it."""

@@ -1,0 +1,84 @@
+"""Getting, keeping and giving back a lease that somebody holds."""
+
+from __future__ import annotations
+
+import random
+
+from ledgerstone import ids
+from ledgerstone.api.commits import retake, revision_of
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import pause
+from ledgerstone.clock import US_PER_S, monotonic_s
+from ledgerstone.commands.leases import GetLease, RenewLease, TakeLease
+from ledgerstone.errors import LeaseExpired, LeaseHeld
+from ledgerstone.records.leases import Held, Lease
+
+POLL_FIRST_S = 0.02
+POLL_MAX_S = 0.5
+
+
+async def acquire(
+    handle: AsyncHandle, session: str, owner: str, ttl_us: int, wait_s: float
+) -> Held:
+    """A fresh grant; LeaseHeld when another owner still lives after `wait_s`."""
+    end_s = monotonic_s() + wait_s
+    delay_s = POLL_FIRST_S
+    command = TakeLease(
+        tenant=handle.tenant,
+        session=session,
+        owner=owner,
+        token=ids.new_id(),
+        ttl_us=ttl_us,
+        fresh=True,
+    )
+    while True:
+        lease = await handle.write(command)
+        if lease is not None:
+            return Held(lease, ttl_us, await revision_of(handle, session))
+        left_s = end_s - monotonic_s()
+        if left_s <= 0:
+            raise await _held_by(handle, session)
+        # Jitter: two that wait for the same session must not ask in step.
+        await pause(min(left_s, delay_s * random.uniform(0.5, 1.0)))
+        delay_s = min(delay_s * 2, POLL_MAX_S)
+
+
+async def keep(handle: AsyncHandle, held: Held) -> None:
+    """One heartbeat: renew, or take a lapsed lease again if nobody committed since.
+
+    Fenced or LeaseExpired when it is gone for good.
+    """
+    lease = held.lease
+    try:
+        held.lease = await handle.write(renewal(handle.tenant, lease, held.ttl_us))
+    except LeaseExpired:
+        if held.released:
+            raise
+        again = await retake(handle, held)
+        if await revision_of(handle, lease.session) != held.revision:
+            held.lease = again
+            raise
+        held.lease = again
+
+
+def renewal(tenant: str, lease: Lease | Held, ttl_us: int) -> RenewLease:
+    return RenewLease(
+        tenant=tenant,
+        session=lease.session,
+        owner=lease.owner,
+        token=lease.token,
+        fence=lease.fence,
+        ttl_us=ttl_us,
+    )
+
+
+def period_s(held: Held) -> float:
+    """How often a heart beats: three times per lease."""
+    return held.ttl_us / US_PER_S / 3
+
+
+async def _held_by(handle: AsyncHandle, session: str) -> LeaseHeld:
+    lease = await handle.ask(GetLease(tenant=handle.tenant, session=session))
+    if lease is None:
+        return LeaseHeld(session, "somebody who just left", 0)
+    return LeaseHeld(session, lease.owner, lease.expires_us)

@@ -1,0 +1,123 @@
+"""Sending a commit: what a lost answer and a lapsed lease ask for."""
+
+from __future__ import annotations
+
+from msgspec.structs import force_setattr, replace
+
+from ledgerstone import ids
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import pause
+from ledgerstone.commands import Guard
+from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved
+from ledgerstone.records.leases import AnyLease, Held, Lease
+from ledgerstone.records.turns import TurnCommitted
+from ledgerstone.rules.chain import turn_hash
+
+REPEATS_MAX = 3
+REPEAT_PAUSE_S = 0.02
+
+
+def stamped(command: CommitTurn) -> CommitTurn:
+    """The command with the hash of its content; it was made just now and nobody saw it yet."""
+    force_setattr(command, "hash", turn_hash(command))
+    return command
+
+
+async def commit(
+    handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None
+) -> TurnCommitted:
+    """Send it once, and once only in effect.
+
+    After OutcomeUnknown the same turn is sent again, at most three times. After LeaseExpired a
+    held lease is taken again, if nobody committed in between.
+    """
+    if not isinstance(lease, Held):
+        try:
+            return await handle.backend.awrite(command)
+        except OutcomeUnknown:
+            return await _repeat(handle, command)
+    lease.released = command.release
+    try:
+        answer = await _commit_held(handle, command, lease)
+    except BaseException:
+        lease.released = False
+        raise
+    lease.revision = max(lease.revision, answer.revision)
+    return answer
+
+
+async def retake(handle: AsyncHandle, held: Held) -> Lease:
+    """A new grant for a held lease that ran out; Fenced when somebody else was faster."""
+    old = held.lease
+    # Derived, so that a commit and a heartbeat that both find it expired get the same grant.
+    token = ids.derive("again", old.token)
+    lease = await handle.write(
+        TakeLease(
+            tenant=handle.tenant,
+            session=old.session,
+            owner=old.owner,
+            token=token,
+            ttl_us=held.ttl_us,
+            fresh=True,
+        )
+    )
+    if lease is None:
+        raise Fenced(old.session, old.fence, old.fence + 1)
+    return lease
+
+
+async def release(handle: AsyncHandle, lease: AnyLease) -> bool:
+    """Give a lease back; False when it was not ours any more."""
+    return await handle.write(
+        ReleaseLease(
+            tenant=handle.tenant,
+            session=lease.session,
+            owner=lease.owner,
+            token=lease.token,
+            fence=lease.fence,
+        )
+    )
+
+
+async def revision_of(handle: AsyncHandle, session: str) -> int:
+    """The revision a session stands at; 0 before its first commit."""
+    head = await handle.ask(GetHead(tenant=handle.tenant, id=session))
+    return 0 if head is None else head.revision
+
+
+async def _commit_held(handle: AsyncHandle, command: CommitTurn, held: Held) -> TurnCommitted:
+    try:
+        return await handle.backend.awrite(command)
+    except OutcomeUnknown:
+        return await _repeat(handle, command)
+    except LeaseExpired as expired:
+        return await _commit_on_new_lease(handle, command, held, expired)
+
+
+async def _commit_on_new_lease(
+    handle: AsyncHandle, command: CommitTurn, held: Held, expired: LeaseExpired
+) -> TurnCommitted:
+    lease = await retake(handle, held)
+    seen = held.revision if command.guard.revision is None else command.guard.revision
+    guard = Guard(lease.fence, lease.token, seen)
+    try:
+        answer = await handle.write(replace(command, guard=guard))
+    except RevisionMoved as moved:
+        await release(handle, lease)
+        raise expired from moved
+    held.lease = lease
+    return answer
+
+
+async def _repeat(handle: AsyncHandle, command: CommitTurn) -> TurnCommitted:
+    for attempt in range(1, REPEATS_MAX + 1):
+        await pause(REPEAT_PAUSE_S * attempt)
+        try:
+            return await handle.backend.awrite(command)
+        except OutcomeUnknown:
+            if attempt == REPEATS_MAX:
+                raise
+    raise AssertionError("the loop above answers or raises")

@@ -1,0 +1,72 @@
+"""What all namespaces of a store share: the backend, and the tenant whose data they touch."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NoReturn, TypeVar, cast
+
+from ledgerstone.clock import Clock
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import Misuse, StoreClosed
+from ledgerstone.ports.backend import Backend
+
+A = TypeVar("A")
+
+
+class AsyncHandle:
+    """One tenant's way to a backend. The one that opened the backend also closes it."""
+
+    __slots__ = ("_finalizer", "_parent", "_tenant", "backend", "clock", "__weakref__")
+
+    def __init__(
+        self, backend: Backend, tenant: str | None, clock: Clock, parent: AsyncHandle | None
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self._tenant = tenant
+        # A tenant's handle keeps the opener alive: its finalizer would close the backend.
+        self._parent = parent
+        self._finalizer = weakref.finalize(self, backend.close) if parent is None else None
+
+    @property
+    def tenant(self) -> str:
+        """The tenant; Misuse on a root handle, which has none."""
+        if self._tenant is None:
+            raise Misuse("this store has no tenant: use store.for_tenant(name) for data")
+        return self._tenant
+
+    @property
+    def tenant_or_none(self) -> str | None:
+        return self._tenant
+
+    def for_tenant(self, tenant: str) -> AsyncHandle:
+        return AsyncHandle(self.backend, tenant, self.clock, self._parent or self)
+
+    async def write(self, command: Command[A]) -> A:
+        return await self.backend.awrite(command)
+
+    async def ask(self, query: Query[A]) -> A:
+        """The answer to one query."""
+        answers = await self.backend.aread((query,))
+        return answers[0]  # type: ignore[no-any-return]
+
+    def close(self) -> Backend | None:
+        """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
+        backend, self.backend = self.backend, cast(Backend, _CLOSED)
+        if self._finalizer is None or not self._finalizer.detach():
+            return None
+        return backend
+
+
+class _Closed:
+    """Stands where the backend was."""
+
+    def __getattr__(self, name: str) -> Any:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise StoreClosed("the store is closed: open it again")
+
+
+_CLOSED = _Closed()

@@ -1,0 +1,99 @@
+"""A lease for the length of a block, kept alive by a task that cancels the block when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledgerstone.api.acquiring import acquire, keep, period_s
+from ledgerstone.api.commits import release
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.clock import monotonic_s
+from ledgerstone.errors import Fenced, LedgerstoneError
+from ledgerstone.records.leases import Held
+
+# The loop keeps only weak references to tasks; a release must finish even if nobody waits.
+_releasing: set[asyncio.Task[None]] = set()
+
+
+class Hold:
+    """Takes a fresh fence on entry, gives it back on exit, also when the block is cancelled."""
+
+    def __init__(
+        self,
+        handle: AsyncHandle,
+        session: str,
+        *,
+        owner: str,
+        ttl_us: int,
+        wait_s: float,
+        heartbeat: bool,
+    ) -> None:
+        self._handle = handle
+        self._wanted = (session, owner, ttl_us, wait_s)
+        self._heartbeat = heartbeat
+        self._held: Held | None = None
+        self._block: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._heart: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Held:
+        held = self._held = await acquire(self._handle, *self._wanted)
+        if self._heartbeat:
+            block = self._block = asyncio.current_task()
+            assert block is not None, "a coroutine runs inside a task"
+            self._cancelling = block.cancelling()
+            self._heart = asyncio.create_task(self._beat(held, block))
+        return held
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        held = self._held
+        assert held is not None, "entered before left"
+        letting_go = asyncio.create_task(self._let_go(held))
+        _releasing.add(letting_go)
+        letting_go.add_done_callback(_releasing.discard)
+        try:
+            await asyncio.shield(letting_go)
+        except LedgerstoneError:
+            # The block's own error matters more; a lease that was not given back expires.
+            if error is None:
+                raise
+        if held.lost is not None:
+            self._turn_into_fenced(held, error)
+
+    def _turn_into_fenced(self, held: Held, error: BaseException | None) -> None:
+        """Our own cancellation leaves the block as what it means."""
+        assert self._block is not None and held.lost is not None
+        ours = self._block.uncancel() <= self._cancelling
+        if error is None or (ours and isinstance(error, asyncio.CancelledError)):
+            if isinstance(held.lost, Fenced):
+                raise held.lost from error
+            raise Fenced(held.session, held.fence, held.fence) from held.lost
+
+    async def _let_go(self, held: Held) -> None:
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.wait((self._heart,))
+        if held.lost is None and not held.released:
+            await release(self._handle, held)
+
+    async def _beat(self, held: Held, block: asyncio.Task[object]) -> None:
+        period = delay = period_s(held)
+        alive_s = monotonic_s()
+        while True:
+            await asyncio.sleep(delay)
+            if held.released:
+                return
+            try:
+                await keep(self._handle, held)
+                delay, alive_s = period, monotonic_s()
+            except Exception as error:
+                if held.released:
+                    return
+                retryable = isinstance(error, LedgerstoneError) and error.retryable
+                if not retryable or monotonic_s() - alive_s > 3 * period:
+                    held.lost = error
+                    block.cancel()
+                    return
+                delay = period / 4

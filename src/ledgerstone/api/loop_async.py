@@ -1,0 +1,47 @@
+"""What an event loop does differently: waiting, and work that would block it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Any")
+
+Soon = Awaitable[T]
+
+
+async def pause(seconds: float) -> None:
+    """Let this much time pass."""
+    await asyncio.sleep(seconds)
+
+
+async def offload(work: Callable[[], T]) -> T:
+    """Run blocking work beside the loop; cancelling the caller does not interrupt it."""
+    return await asyncio.to_thread(work)
+
+
+class Opening(Generic[S]):
+    """A store that is being opened: await it, or enter it with `async with`."""
+
+    def __init__(self, make: Callable[[], S]) -> None:
+        self._make = make
+        self._store: S | None = None
+
+    def __await__(self) -> Generator[Any, None, S]:
+        # A store whose opener was cancelled is closed by its finalizer.
+        return offload(self._make).__await__()
+
+    async def __aenter__(self) -> S:
+        self._store = await self
+        return self._store
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+
+def opening(make: Callable[[], S]) -> Opening[S]:
+    """Open in a thread, when it is awaited or entered."""
+    return Opening(make)

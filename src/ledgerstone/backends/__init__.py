@@ -1,0 +1,1 @@
+"""Places that keep sessions; each implements the port in ports/backend.py."""

@@ -1,0 +1,103 @@
+"""The memory backend: the model behind a lock. Nothing survives the process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ledgerstone.clock import Clock
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import NotSupported, StoreClosed
+from ledgerstone.model.model import Model
+from ledgerstone.records.reports import Capabilities, Health
+
+A = TypeVar("A")
+
+DURABILITY = "none"
+SCHEMA = 1
+
+
+def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
+    """A new, empty store; NotSupported when any durability is asked for."""
+    if durability not in (None, DURABILITY):
+        raise NotSupported(f"durability {durability!r}", "memory", "nothing here is on disk")
+    return MemoryBackend(clock)
+
+
+class MemoryBackend:
+    """Every command and every group of queries runs alone, in the caller's thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._model = Model(clock)
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            name="memory", durability=DURABILITY, multi_process=False, persistent=False
+        )
+
+    def write(self, command: Command[A]) -> A:
+        """Carry the command out, all of it or nothing."""
+        with self._opened():
+            self._check_open()
+            return self._model.write(command)
+
+    async def awrite(self, command: Command[A]) -> A:
+        """The same: a few microseconds of work are not worth a thread."""
+        return self.write(command)
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries from one snapshot."""
+        with self._opened():
+            self._check_open()
+            return self._model.read(queries)
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """The same, without a thread."""
+        return self.read(queries)
+
+    def tenants(self) -> list[str]:
+        """The tenants that have sessions."""
+        with self._opened():
+            self._check_open()
+            return self._model.tenants()
+
+    def health(self) -> Health:
+        """Always well while it is open; counts the rows of every table."""
+        with self._opened():
+            self._check_open()
+            tables = self._model.state.tables()
+            counts = {name: len(table) for name, table in tables.items()}
+        return Health(
+            backend="memory", ok=True, durability=DURABILITY, schema=SCHEMA, counts=counts
+        )
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
+        if os.getpid() != self._pid:
+            self._closed = True
+            return
+        with self._lock:
+            self._closed = True
+
+    def _opened(self) -> threading.Lock:
+        """The lock, after a look at the process.
+
+        A fork copies the lock as it stood in the parent, held perhaps for ever, so the process
+        is checked before the lock is touched.
+        """
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"this memory store was opened by process {self._pid} and is used by its fork "
+                f"{os.getpid()}, where it is only a copy; open a store after the fork"
+            )
+        return self._lock
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the memory store is closed")

@@ -1,0 +1,262 @@
+"""SQLite: one file, one writer per process with group commit, readers on their own connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import apsw
+
+from ledgerstone.backends.file_lock import FileLock
+from ledgerstone.backends.sqlite_connection import (
+    SqliteTx,
+    connect,
+    mapped,
+    prepare_file,
+    set_wal,
+    setting,
+)
+from ledgerstone.backends.sqlite_writer import Writer
+from ledgerstone.clock import Clock, SystemClock
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import (
+    InvalidValue,
+    NotADatabase,
+    NotSupported,
+    ReadOnly,
+    SchemaTooNew,
+    StoreClosed,
+)
+from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.sql.handlers import READS
+from ledgerstone.sql.migrate import migrations, newest
+from ledgerstone.trampoline import run_now
+
+A = TypeVar("A")
+
+APPLICATION_ID = 0x4C444753  # "LDGS"
+DURABILITY = {"power": 2, "process": 1}
+READER_THREADS = 4
+WAL_WARNING_BYTES = 64 * 1024 * 1024
+SAFE_SQLITE = (3, 51, 3)
+
+
+def open_sqlite(
+    path: str, *, durability: str | None = None, clock: Clock | None = None
+) -> SqliteBackend:
+    """Open or create a store file; refuses less durability than was asked for."""
+    level = durability or "power"
+    if level not in DURABILITY:
+        raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
+    prepare_file(path)
+    with mapped(path):
+        connection = connect(path)
+        try:
+            check_file(connection, path)
+            _configure(connection, path, level)
+            migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return SqliteBackend(connection, path, level, clock or SystemClock())
+
+
+def check_file(connection: apsw.Connection, path: str) -> None:
+    """Refuse what is not ours or too new, before anything is written."""
+    version = setting(connection, "PRAGMA user_version")
+    owner = setting(connection, "PRAGMA application_id")
+    tables = setting(connection, "PRAGMA schema_version")
+    if tables and owner != APPLICATION_ID:
+        raise NotADatabase(f"{path} is a database of another program; nothing was touched")
+    if version > newest("sqlite"):
+        raise SchemaTooNew("schema", version, newest("sqlite"))
+
+
+def _configure(connection: apsw.Connection, path: str, durability: str) -> None:
+    """Set what durability needs, then read back what is really in force."""
+    mode = set_wal(connection)
+    if mode != "wal":
+        raise NotSupported(f"write-ahead logging on {path}", "sqlite", f"the file says {mode}")
+    wanted = DURABILITY[durability]
+    connection.execute(f"PRAGMA synchronous = {wanted}")
+    connection.execute("PRAGMA checkpoint_fullfsync = 1")
+    if setting(connection, "PRAGMA synchronous") < wanted:
+        raise NotSupported(f"durability {durability}", "sqlite", "synchronous was refused")
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Bring the file to the schema this code knows, one transaction per step."""
+    while setting(connection, "PRAGMA user_version") < newest("sqlite"):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster while we waited for the lock.
+            version = setting(connection, "PRAGMA user_version")
+            for step in migrations("sqlite")[version : version + 1]:
+                connection.execute(step.text)
+                connection.execute(f"PRAGMA user_version = {step.version}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+class SqliteBackend:
+    """A store in one file."""
+
+    def __init__(
+        self, connection: apsw.Connection, path: str, durability: str, clock: Clock
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._pid = os.getpid()
+        self._file_lock = FileLock(path + "-lock")
+        self._writer = Writer(connection, path, clock, self._file_lock)
+        self._idle: list[SqliteTx] = []
+        self._readers: list[apsw.Connection] = []
+        self._threads: ThreadPoolExecutor | None = None
+        self._guard = threading.Lock()
+        self._closed = False
+        self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def write(self, command: Command[A]) -> A:
+        self._check_usable()
+        return self._writer.write(command)  # type: ignore[no-any-return]
+
+    async def awrite(self, command: Command[A]) -> A:
+        self._check_usable()
+        return await self._writer.awrite(command)  # type: ignore[no-any-return]
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self._check_usable()
+        tx = self._borrow()
+        try:
+            with mapped(self._path):
+                return self._read_snapshot(tx, queries)
+        finally:
+            self._idle.append(tx)
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self._check_usable()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(READER_THREADS, "ledgerstone-reader")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.read, queries)
+
+    def _read_snapshot(self, tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
+        """All queries see one moment of the store."""
+        execute = tx._execute
+        execute("BEGIN")
+        try:
+            tx.now_us = self._clock.now_us()
+            return [run_now(READS[type(query)](tx, query)) for query in queries]  # type: ignore[arg-type]
+        finally:
+            execute("ROLLBACK")
+
+    def _borrow(self) -> SqliteTx:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            with mapped(self._path):
+                connection = connect(self._path)
+            connection.execute("PRAGMA query_only = 1")
+            with self._guard:
+                self._readers.append(connection)
+            return SqliteTx(connection)
+
+    def tenants(self) -> list[str]:
+        self._check_usable()
+        tx = self._borrow()
+        try:
+            with mapped(self._path):
+                return [row[0] for row in run_now(tx.all("list_tenants"))]
+        finally:
+            self._idle.append(tx)
+
+    def health(self) -> Health:
+        self._check_usable()
+        folder = os.path.dirname(os.path.abspath(self._path))
+        if not os.path.exists(self._path):
+            raise ReadOnly(f"{self._path} is gone; restore it from a backup before writing more")
+        if not os.access(folder, os.W_OK):
+            raise ReadOnly(f"{folder} can not be written")
+        with mapped(self._path):
+            schema = self._writer.run_alone(_try_to_write)
+        sizes = {name: _size(self._path + tail) for name, tail in _FILES.items()}
+        return Health(
+            backend="sqlite",
+            ok=True,
+            durability=self._capabilities.durability,
+            schema=schema,
+            version=apsw.sqlite_lib_version(),
+            sizes_bytes=sizes,
+            counts=self._counts(),
+            warnings=_warnings(sizes, self._capabilities.durability),
+        )
+
+    def _counts(self) -> dict[str, int]:
+        tx = self._borrow()
+        try:
+            with mapped(self._path):
+                row = run_now(tx.one("count_rows"))
+        finally:
+            self._idle.append(tx)
+        return dict(zip(("sessions", "nodes", "turns"), row or (), strict=True))
+
+    def close(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            # In a forked child the connections belong to the parent: leave them alone.
+            self._closed = True
+            return
+        self._closed = True
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        self._idle.clear()
+        for connection in self._readers:
+            connection.close()
+        with mapped(self._path):
+            self._writer.close()
+        self._file_lock.close()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._path} is closed")
+        if os.getpid() != self._pid:
+            raise StoreClosed("this store was opened before a fork; open it again in the child")
+
+
+_FILES = {"database": "", "wal": "-wal", "shm": "-shm"}
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _try_to_write(connection: apsw.Connection) -> int:
+    """Take the write lock and let it go: proves that writing works and leaves no trace."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("ROLLBACK")
+    return int(setting(connection, "PRAGMA user_version"))
+
+
+def _warnings(sizes: dict[str, int], durability: str) -> list[str]:
+    found = []
+    if sizes["wal"] > WAL_WARNING_BYTES:
+        found.append("the log is large: a reader keeps an old snapshot open")
+    if durability != "power":
+        found.append("durability is 'process': a power cut may lose acknowledged turns")
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < SAFE_SQLITE:
+        found.append("this SQLite has the WAL-reset bug; install a newer apsw")
+    return found

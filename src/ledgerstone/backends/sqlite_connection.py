@@ -1,0 +1,151 @@
+"""One connection to a SQLite file: opening, settings, statements, errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from ledgerstone.clock import monotonic_s
+from ledgerstone.errors import (
+    BackendError,
+    Busy,
+    Corrupt,
+    InvalidValue,
+    LedgerstoneError,
+    NotADatabase,
+    ReadOnly,
+    StorageFull,
+    Timeout,
+    Unavailable,
+)
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.tx import Row
+
+BUSY_TIMEOUT_MS = 30_000
+STATEMENT_CACHE = 300
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+class SqliteTx:
+    """The transaction that handlers await; every call returns at once."""
+
+    __slots__ = ("_connection", "_execute", "now_us")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self.now_us = 0
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        return self._execute(_TEXTS[query], arguments).fetchone()
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        return self._execute(_TEXTS[query], arguments).fetchall()
+
+    async def run(self, query: str, *arguments: Any) -> int:
+        self._execute(_TEXTS[query], arguments)
+        return self._connection.changes()
+
+    async def many(self, query: str, rows: Iterable[Row]) -> None:
+        self._connection.executemany(_TEXTS[query], rows)
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        known = frozenset(name for name, value in given.items() if value is not None)
+        text, bound = _STATEMENTS[query].variant(known)
+        return self._execute(text, tuple(given[name] for name in bound)).fetchall()
+
+
+_STATEMENTS = load()
+_TEXTS = {name: statement.text for name, statement in _STATEMENTS.items()}
+
+
+def prepare_file(path: str) -> None:
+    """Make the file and its folders, readable by their owner alone; nothing existing is touched."""
+    if os.path.isdir(path):
+        raise InvalidValue("path", f"{path} is a directory; name a file in it")
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        os.makedirs(folder, mode=FOLDER_MODE, exist_ok=True)
+        if not os.path.exists(path):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
+    except FileExistsError:
+        raise InvalidValue("path", f"a part of {folder} is a file, not a directory") from None
+    except PermissionError as error:
+        raise ReadOnly(f"can not create {path}: {error.strerror}") from error
+    except OSError as error:
+        raise _from_os(error, path) from error
+
+
+def _from_os(error: OSError, path: str) -> LedgerstoneError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(f"no space left for {path}")
+    if error.errno == errno.EROFS:
+        return ReadOnly(f"{path} is on a read-only file system")
+    return Unavailable(f"can not open {path}: {error.strerror}")
+
+
+def connect(path: str) -> apsw.Connection:
+    """A bare connection; settings that change the file come later."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+    if os.path.islink(path):
+        flags = apsw.SQLITE_OPEN_READWRITE
+    connection = apsw.Connection(path, flags=flags, statementcachesize=STATEMENT_CACHE)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def set_wal(connection: apsw.Connection) -> str:
+    """Switch to write-ahead logging; the switch itself does not wait for others, so repeat it."""
+    deadline = monotonic_s() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            return str(setting(connection, "PRAGMA journal_mode = WAL"))
+        except apsw.BusyError:
+            if monotonic_s() > deadline:
+                raise
+
+
+def setting(connection: apsw.Connection, pragma: str) -> Any:
+    """The answer of a PRAGMA."""
+    row = connection.execute(pragma).fetchone()
+    return None if row is None else row[0]
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[None]:
+    """What the driver raises, as what the caller can react to."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+    except UnicodeEncodeError as error:
+        raise InvalidValue("text", "lone surrogates are only allowed in bodies") from error
+
+
+def translate(error: apsw.Error, path: str) -> LedgerstoneError:
+    """One driver error as one of ours."""
+    reason = str(error)
+    for kind, make in _ERRORS.items():
+        if isinstance(error, kind):
+            found: LedgerstoneError = make(path, reason)
+            return found
+    return BackendError("sqlite", reason)
+
+
+_ERRORS: dict[type[apsw.Error], Any] = {
+    apsw.BusyError: lambda path, reason: Busy(f"another process holds {path}; try again"),
+    apsw.LockedError: lambda path, reason: Busy(f"another connection holds {path}; try again"),
+    apsw.FullError: lambda path, reason: StorageFull(f"no space left for {path}"),
+    apsw.ReadOnlyError: lambda path, reason: ReadOnly(f"{path} can not be written: {reason}"),
+    apsw.CantOpenError: lambda path, reason: Unavailable(f"can not open {path}: {reason}"),
+    apsw.NotADBError: lambda path, reason: NotADatabase(f"{path} is not a database: {reason}"),
+    apsw.CorruptError: lambda path, reason: Corrupt("database", path, "pages", reason),
+    apsw.InterruptError: lambda path, reason: Timeout(f"interrupted: {reason}"),
+    apsw.IOError: lambda path, reason: Unavailable(f"input or output failed on {path}: {reason}"),
+}

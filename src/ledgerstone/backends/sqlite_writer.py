@@ -1,0 +1,247 @@
+"""The one writer of a process: commands that arrive together share one COMMIT.
+
+Whoever holds the lock carries out everything that waits. A blocking caller does it in its own
+thread when nobody else is at it; the async face hands its commands to one thread. While a group
+is being flushed to disk, the next one gathers; nobody waits for a group to fill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import apsw
+
+from ledgerstone.backends.file_lock import FileLock
+from ledgerstone.backends.sqlite_connection import SqliteTx, translate
+from ledgerstone.clock import Clock
+from ledgerstone.commands import Command
+from ledgerstone.errors import InvalidValue, LedgerstoneError, OutcomeUnknown, Unavailable
+from ledgerstone.sql.handlers import WRITES
+from ledgerstone.trampoline import run_now
+
+GROUP_MAX = 256
+CHECKPOINT_PAGES = 4000
+
+
+class Job:
+    """One command on its way to disk."""
+
+    __slots__ = ("answer", "command", "done", "error", "future", "loop")
+
+    def __init__(self, command: Command[Any]) -> None:
+        self.command = command
+        self.done = False
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[Any] | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+class Writer:
+    """Carries out commands in groups, on one connection."""
+
+    def __init__(
+        self, connection: apsw.Connection, path: str, clock: Clock, lock: FileLock
+    ) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._tx = SqliteTx(connection)
+        self._path = path
+        self._clock = clock
+        self._file_lock = lock
+        self._lock = threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self._wake: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._poison: str | None = None
+        self._pages = 0
+        self.closed = False
+        connection.wal_autocheckpoint(0)
+        connection.set_wal_hook(self._count_pages)
+
+    def write(self, command: Command[Any]) -> Any:
+        """Carry out one command, and whatever else waits, in the caller's thread."""
+        job = Job(command)
+        self._waiting.append(job)
+        with self._lock:
+            while not job.done:
+                self._run_group()
+        return job.result()
+
+    async def awrite(self, command: Command[Any]) -> Any:
+        """Hand one command to the writer thread; cancelling the wait does not touch it."""
+        job = Job(command)
+        job.loop = asyncio.get_running_loop()
+        job.future = job.loop.create_future()
+        self._waiting.append(job)
+        if self._thread is None:
+            self._start()
+        self._wake.put(True)
+        return await job.future
+
+    def run_alone(self, work: Callable[[apsw.Connection], Any]) -> Any:
+        """Use the connection while no group is under way."""
+        with self._lock:
+            return work(self._connection)
+
+    def close(self) -> None:
+        """Finish what was accepted, then close the connection."""
+        self.closed = True
+        thread = self._thread
+        if thread is not None:
+            self._wake.put(False)
+            thread.join()
+        with self._lock:
+            while self._waiting:
+                self._run_group()
+            self._connection.close()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._serve, name="ledgerstone-writer", daemon=True
+                )
+                self._thread.start()
+
+    def _serve(self) -> None:
+        while self._wake.get():
+            if self._waiting:
+                with self._lock:
+                    self._run_group()
+
+    def _run_group(self) -> None:
+        """Everything that waits now, up to a bound: one transaction, then all answers."""
+        group: list[Job] = []
+        waiting = self._waiting
+        while waiting and len(group) < GROUP_MAX:
+            group.append(waiting.popleft())
+        if not group:
+            return
+        try:
+            self._commit_group(group)
+        finally:
+            # Nobody may wait for ever, whatever was raised in here (Ctrl-C included).
+            for job in group:
+                if not job.done:
+                    job.error = OutcomeUnknown("the writer was interrupted; repeat the call")
+                    job.done = True
+            _deliver(group)
+        if self._pages >= CHECKPOINT_PAGES:
+            self._checkpoint()
+
+    def _commit_group(self, group: list[Job]) -> None:
+        if self._poison is not None:
+            return _fail(group, Unavailable(self._poison))
+        self._tx.now_us = self._clock.now_us()
+        self._file_lock.acquire()
+        try:
+            self._execute("BEGIN IMMEDIATE")
+            try:
+                changed = self._run_jobs(group)
+                self._execute("COMMIT" if changed else "ROLLBACK")
+            except BaseException as error:
+                self._after_failure(error)
+                raise
+        except apsw.Error as error:
+            return _fail(group, translate(error, self._path), cause=error)
+        finally:
+            self._file_lock.release()
+        for job in group:
+            job.done = True
+
+    def _run_jobs(self, group: list[Job]) -> bool:
+        if len(group) == 1:
+            return self._run_job(group[0])
+        changed = False
+        for job in group:
+            self._execute("SAVEPOINT job")
+            if self._run_job(job):
+                changed = True
+            else:
+                self._execute("ROLLBACK TO job")
+            self._execute("RELEASE job")
+        return changed
+
+    def _run_job(self, job: Job) -> bool:
+        """Whether the command was carried out; what it raised becomes its own answer."""
+        command = job.command
+        try:
+            job.answer = run_now(WRITES[type(command)](self._tx, command))  # type: ignore[arg-type]
+            return True
+        except apsw.ConstraintError as error:
+            job.error = translate(error, self._path)
+        except apsw.Error:
+            raise  # The disk or the file is at fault, not this command: the group fails.
+        except UnicodeEncodeError as error:
+            job.error = InvalidValue("text", f"lone surrogates are only allowed in bodies: {error}")
+        except Exception as error:
+            job.error = error
+        return False
+
+    def _after_failure(self, error: BaseException) -> None:
+        """Nothing of the group stays. After a failed write or sync nothing is trusted any more."""
+        if isinstance(error, apsw.IOError):
+            self._poison = f"writing failed ({error}); close the store and open it again"
+        if self._connection.in_transaction:
+            try:
+                self._execute("ROLLBACK")
+            except apsw.Error as second:
+                self._poison = f"rolling back failed ({second}); close the store, open it again"
+
+    def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """After the answers went out: move the log into the file, as far as readers allow."""
+        self._pages = 0
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.LockedError):
+            return  # Another process is at it; the next group asks again.
+        except apsw.Error as error:
+            self._poison = f"checkpoint failed ({error}); close the store and open it again"
+
+
+def _fail(group: list[Job], error: LedgerstoneError, cause: Exception | None = None) -> None:
+    """A transaction that fails fails for everyone in it."""
+    for job in group:
+        if job.error is None:
+            job.error = type(error)(*error.args) if len(group) > 1 else error
+            job.error.__cause__ = cause
+        job.done = True
+
+
+def _deliver(group: list[Job]) -> None:
+    """Wake all async waiters of one loop with one call."""
+    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    for job in group:
+        if job.loop is not None:
+            loops.setdefault(job.loop, []).append(job)
+    for loop, jobs in loops.items():
+        try:
+            loop.call_soon_threadsafe(_answer, jobs)
+        except RuntimeError:
+            continue  # The loop is closed, so nobody is left to be told; the commit stands.
+
+
+def _answer(jobs: list[Job]) -> None:
+    for job in jobs:
+        future = job.future
+        if future is None or future.done():
+            continue
+        if job.error is not None:
+            future.set_exception(job.error)
+        else:
+            future.set_result(job.answer)

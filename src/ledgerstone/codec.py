@@ -1,0 +1,150 @@
+"""Canonical JSON: the only form in which bodies are stored, hashed and compared.
+
+UTF-8, sorted keys, no spaces. msgspec writes and reads it, with two exceptions it can not do:
+lone surrogates take the standard library's escaped form, and NaN or Infinity are refused
+(msgspec would write null in silence). Nothing here revives objects: data in, data out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from ledgerstone.errors import InvalidValue
+
+BODY_BYTES_MAX = 16 * 1024 * 1024
+DEPTH_MAX = 64
+INT_DIGITS_MAX = 4000
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+def encode_struct(value: msgspec.Struct, field: str) -> bytes:
+    """A typed record whose free parts were checked before, as canonical bytes."""
+    try:
+        data = _encoder.encode(value)
+    except UnicodeEncodeError:
+        data = _escaped(msgspec.to_builtins(value), field)
+    if len(data) > BODY_BYTES_MAX:
+        _refuse_size(len(data), field)
+    return data
+
+
+def encode_json(value: object, field: str) -> bytes:
+    """Any JSON value as canonical bytes, or InvalidValue naming the field."""
+    try:
+        data = _encoder.encode(value)
+        if _decoder.decode(data) != value or _maybe_deep(data):
+            check_json(value, field)
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError):
+        check_json(value, field)
+        data = _escaped(value, field)
+    if len(data) > BODY_BYTES_MAX:
+        _refuse_size(len(data), field)
+    return data
+
+
+def decode_json(data: bytes) -> Any:
+    """What encode_json wrote; ValueError when the bytes are not JSON."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(data)
+
+
+def decode_struct(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """What encode_struct wrote; ValueError or msgspec.ValidationError when it does not fit."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.convert(json.loads(data), decoder.type)
+
+
+def parse_strict(text: str | bytes, field: str) -> Any:
+    """JSON from outside: refuses NaN, Infinity, duplicate keys, depth over 64 and over 16 MiB."""
+    if len(text) > BODY_BYTES_MAX:
+        _refuse_size(len(text), field)
+
+    def refuse_constant(name: str) -> NoReturn:
+        raise InvalidValue(field, f"{name} is not JSON")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise InvalidValue(field, "an object names the same key twice")
+        return found
+
+    def finite(digits: str) -> float:
+        number = float(digits)
+        if math.isinf(number):
+            raise InvalidValue(field, f"{digits[:20]} is beyond the range of a float")
+        return number
+
+    try:
+        value = json.loads(
+            text, parse_constant=refuse_constant, parse_float=finite, object_pairs_hook=unique
+        )
+    except RecursionError:
+        raise InvalidValue(field, f"nested deeper than {DEPTH_MAX}") from None
+    except ValueError as error:
+        raise InvalidValue(field, f"not JSON: {error}") from None
+    check_json(value, field)
+    return value
+
+
+def check_json(value: object, field: str, depth: int = 1) -> None:
+    """InvalidValue naming the exact place where a value is not plain, finite, bounded JSON."""
+    if depth > DEPTH_MAX:
+        raise InvalidValue(field, f"nested deeper than {DEPTH_MAX}")
+    if value is None or isinstance(value, str | bool):
+        return
+    if isinstance(value, int):
+        if value.bit_length() > INT_DIGITS_MAX * 3:
+            raise InvalidValue(field, f"an integer has more than about {INT_DIGITS_MAX} digits")
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidValue(field, f"{value} is not JSON")
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidValue(field, f"object keys must be text, got {type(key).__name__}")
+            check_json(item, f"{field}.{key[:64]}", depth + 1)
+        return
+    if isinstance(value, list | tuple):
+        for n, item in enumerate(value):
+            check_json(item, f"{field}[{n}]", depth + 1)
+        return
+    raise InvalidValue(field, f"{type(value).__name__} is not JSON")
+
+
+def sha256(data: bytes) -> str:
+    """The hex name of content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _escaped(value: object, field: str) -> bytes:
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValue(field, str(error)) from None
+    return text.encode("ascii")
+
+
+def _maybe_deep(data: bytes) -> bool:
+    # Fewer opening brackets than the limit can not nest deeper than it: the usual, cheap answer.
+    return data.count(b"[") + data.count(b"{") > DEPTH_MAX
+
+
+def _refuse_size(size: int, field: str) -> NoReturn:
+    raise InvalidValue(field, f"{size} bytes, at most {BODY_BYTES_MAX} allowed")

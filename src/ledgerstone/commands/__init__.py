@@ -1,0 +1,36 @@
+"""What can be asked of a backend: frozen values, each naming the type of its answer.
+
+A `Command` changes the store and is one transaction; a `Query` reads. Both carry everything
+they need: ids, salts and hashes are made by the client, so that any of them can be repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+A = TypeVar("A")
+
+
+class Command(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """A write that answers A."""
+
+    tenant: str
+
+
+class Query(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """A read that answers A."""
+
+    tenant: str
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """Under which ownership and at which revision a write may happen."""
+
+    fence: int | None = None
+    token: str | None = None
+    revision: int | None = None
+
+
+FREE = Guard()

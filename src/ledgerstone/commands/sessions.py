@@ -1,0 +1,151 @@
+"""Sessions: make, change, list, delete, purge, copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledgerstone.commands import Command, Query
+from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, SessionView
+
+_UNSET = msgspec.UNSET
+
+
+class CreateSession(Command[Session], frozen=True, kw_only=True):
+    """A new session. `ensure`: an existing one is returned as it is, instead of AlreadyExists."""
+
+    session: Session
+    document: bytes | None = None
+    ensure: bool = False
+
+
+class PutSession(Command[Session], frozen=True, kw_only=True):
+    """Create or overwrite the whole record; times are stored as given, when given."""
+
+    session: Session
+    document: bytes | None | msgspec.UnsetType = _UNSET
+
+
+class GetOrCreateSession(Command[Session], frozen=True, kw_only=True):
+    """The newest live session of a user and app, or this new one."""
+
+    session: Session
+
+
+class UpdateSession(Command[Session], frozen=True, kw_only=True):
+    """Change some fields; what is UNSET stays. Does not move the revision."""
+
+    id: str
+    title: str | None | msgspec.UnsetType = _UNSET
+    model: str | None | msgspec.UnsetType = _UNSET
+    status: str | msgspec.UnsetType = _UNSET
+    cwd: str | None | msgspec.UnsetType = _UNSET
+    metadata: Any = _UNSET
+    document: bytes | None | msgspec.UnsetType = _UNSET
+
+
+class DeleteSession(Command[bool], frozen=True, kw_only=True):
+    """Soft: hidden from lists, readable by id, closed for writing."""
+
+    id: str
+
+
+class RestoreSession(Command[bool], frozen=True, kw_only=True):
+    """Undo a soft delete."""
+
+    id: str
+
+
+class PurgeSession(Command[Receipt], frozen=True, kw_only=True):
+    """First phase: invisible at once, a stub keeps the id's fence and incarnation."""
+
+    id: str
+    keep_runs: bool = False
+    retire: bool = False
+    expected_revision: int | None = None
+
+
+class SweepPurged(Command[dict[str, int]], frozen=True, kw_only=True):
+    """Second phase: remove at most `limit` rows of purged sessions; empty when all is gone."""
+
+    limit: int
+
+
+class CopySession(Command[Session], frozen=True, kw_only=True):
+    """A new session with the rows of another one: all of them, or the path of one node.
+
+    Rows are copied in one statement, ids kept. `whole` (copy): every node as it is, with notes,
+    branches, values and documents. Otherwise (fork): the live path of `at` or of the branch,
+    renumbered, with values, state and config. Leases, runs, usage and drafts never come along.
+    """
+
+    source: str
+    target: Session
+    whole: bool
+    at: str | None = None
+    branch: str = "main"
+    turn: str
+
+
+class GetSession(Query[Session | None], frozen=True, kw_only=True):
+    """By id, soft-deleted ones too."""
+
+    id: str
+
+
+class GetHead(Query[Head | None], frozen=True, kw_only=True):
+    """Where the session stands; None before its first commit."""
+
+    id: str
+
+
+class GetPicker(Query[Picker | None], frozen=True, kw_only=True):
+    """First user message and counts, without reading the history."""
+
+    id: str
+
+
+class GetDocument(Query[bytes | None], frozen=True, kw_only=True):
+    """One of the session's documents: document, state, config, frames, checkpoint."""
+
+    session: str
+    name: str
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are meant; None means any."""
+
+    user: str | None = None
+    app: str | None = None
+    status: str | None = None
+    parent: str | None = None
+    deleted: bool = False
+    created_after_us: int | None = None
+    created_before_us: int | None = None
+    metadata_equals: bytes | None = None
+    metadata_contains: dict[str, Any] | None = None
+
+
+class ListSessions(Query[Page[Session]], frozen=True, kw_only=True):
+    """Ordered by updated, created or id; `after` is the key of the last item of the page before."""
+
+    where: SessionFilter = SessionFilter()
+    order: str = "-updated"
+    limit: int = 50
+    offset: int = 0
+    after: tuple[int, str] | None = None
+    total: bool = False
+
+
+class CountSessions(Query[int], frozen=True, kw_only=True):
+    """How many sessions fit the filter."""
+
+    where: SessionFilter = SessionFilter()
+
+
+class ReadSessionAt(Query[SessionView | None], frozen=True, kw_only=True):
+    """The session as it was after an earlier commit."""
+
+    session: str
+    revision: int

@@ -1,0 +1,138 @@
+"""The one command that moves a session: everything a turn is, in one value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands.nodes import NewNote, NewValue
+from ledgerstone.records.reports import Verified
+from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Checkpoint, TurnCommitted, TurnInfo
+from ledgerstone.records.usage import UsageEntry
+
+_UNSET = msgspec.UNSET
+
+
+class NewNode(msgspec.Struct, frozen=True):
+    """A node to append.
+
+    `parent` UNSET means: after the node before it on the branch. `on_path` nodes become the
+    branch's leaf; others only hang in the graph. `role` is 1 to 4 for messages, else None.
+    """
+
+    id: str
+    kind: str
+    role: int | None
+    body: bytes
+    salt: bytes
+    label: str = ""
+    run_id: str | None = None
+    meta: bytes | None = None
+    format: str | None = None
+    refs: tuple[str, ...] = ()
+    created_us: int = 0
+    parent: str | None | msgspec.UnsetType = _UNSET
+    on_path: bool = True
+
+
+class Rewind(msgspec.Struct, frozen=True):
+    """Where the branch's leaf goes before the new nodes follow.
+
+    `to` a node id (None: before the first node), or `pop` that many messages.
+    `expected` UNSET: any leaf; otherwise LeafMoved unless the leaf is this one.
+    `supersede`: the nodes left behind are tombstoned, unless another branch still shows them.
+    """
+
+    to: str | None = None
+    pop: int = 0
+    expected: str | None | msgspec.UnsetType = _UNSET
+    supersede: bool = False
+
+
+class Amendment(msgspec.Struct, frozen=True):
+    """A change of a message's visible fields: canonical JSON of only the changed ones."""
+
+    node: str
+    patch: bytes
+    salt: bytes
+
+
+class BranchMove(msgspec.Struct, frozen=True):
+    """Create, move or delete a branch.
+
+    `to` is a node id; `to_branch` names another branch instead, resolved inside the commit.
+    """
+
+    name: str
+    to: str | None = None
+    to_branch: str | None = None
+    create: bool = False
+    delete: bool = False
+    expected: str | None | msgspec.UnsetType = _UNSET
+
+
+class NewCheckpoint(msgspec.Struct, frozen=True):
+    """The manifest to store; its values travel in `CommitTurn.values`."""
+
+    ref: str
+    manifest: Checkpoint
+    data: bytes
+
+
+class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
+    """One commit of one session; every part is optional, all of it happens or nothing.
+
+    `kind` says which call made it (turn, append, replace, pop, clear, amend, tombstone, branch,
+    state, checkpoint); `hash` covers the content and nothing of the envelope (contract D26).
+    """
+
+    session: str
+    turn: str
+    kind: str
+    hash: bytes = b""
+    guard: Guard = FREE
+    create: Session | None = None
+    branch: str = "main"
+    rewind: Rewind | None = None
+    nodes: tuple[NewNode, ...] = ()
+    missing_parent: str = "error"
+    amendments: tuple[Amendment, ...] = ()
+    tombstones: tuple[str, ...] = ()
+    branches: tuple[BranchMove, ...] = ()
+    state: dict[str, Any] | None = None
+    run: Run | None = None
+    usage: tuple[UsageEntry, ...] = ()
+    values: tuple[NewValue, ...] = ()
+    notes: tuple[NewNote, ...] = ()
+    config: bytes | None = None
+    frames: bytes | None = None
+    checkpoint: NewCheckpoint | None = None
+    drop_drafts: tuple[str, ...] = ()
+    attach: tuple[str, ...] = ()
+    complete: tuple[str, ...] = ()
+    release: bool = False
+
+
+class GetTurn(Query[TurnCommitted | None], frozen=True, kw_only=True):
+    """The answer of an earlier commit."""
+
+    session: str
+    turn: str
+
+
+class ListTurns(Query[list[TurnInfo]], frozen=True, kw_only=True):
+    """The commit history of a session, oldest first."""
+
+    session: str
+    after_revision: int = 0
+    limit: int = 500
+
+
+class VerifySession(Query[Verified], frozen=True, kw_only=True):
+    """Check chain, parents, leaf, positions, references and value hashes of one session."""
+
+    session: str

@@ -1,0 +1,147 @@
+"""One agent process: `python -m ledgerstone.demo.worker`, orders on stdin, reports on stdout.
+
+A report is one line of JSON. `turn` is printed after the commit was acknowledged and never
+before, so that whoever reads it may rely on the turn.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ledgerstone import DraftRecord, Held, Lease, Message, Store, TurnCommitted
+from ledgerstone.demo.script import INTERRUPTED, MODEL, STEPS, Step, steps_done, tokens
+from ledgerstone.errors import Fenced
+
+WAIT_S = 10.0
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a worker shall do; `lease` is what a revived one still believes in."""
+
+    store: str
+    tenant: str
+    session: str
+    pace_s: float
+    ttl_s: float
+    lease: Lease | None = None
+    gate: bool = False
+
+
+def report(event: str, **fields: Any) -> None:
+    """One line for the stage."""
+    line = msgspec.json.encode({"event": event, **fields})
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Do as ordered; the end of the process is the last report."""
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+    with Store.open(orders.store, tenant=orders.tenant) as store:
+        if orders.lease is None:
+            work(store, orders)
+        else:
+            insist(store, orders.lease)
+
+
+def work(store: Store, orders: Orders) -> None:
+    """Take the session, finish what a predecessor left, go on to the end of the script."""
+    held_by = store.leases.get(orders.session)
+    if held_by is not None:
+        left_s = (held_by.expires_us - held_by.claimed_us) / 1_000_000
+        report("waiting", owner=held_by.owner, fence=held_by.fence, ttl_s=left_s)
+    with store.leases.hold(orders.session, ttl_s=orders.ttl_s, wait_s=WAIT_S) as lease:
+        report("lease", lease=lease.lease)
+        finish_drafts(store, lease, orders)
+        if orders.gate:
+            report("ready")
+            sys.stdin.buffer.readline()
+        while (done := steps_done(store.messages.history(orders.session))) < len(STEPS):
+            act(store, lease, STEPS[done], orders.pace_s)
+    report("finished")
+
+
+def finish_drafts(store: Store, lease: Held, orders: Orders) -> None:
+    """Keep what the predecessor had streamed, and say the rest of it."""
+    for draft in store.sessions.recovery(orders.session).drafts:
+        step = STEPS[steps_done(store.messages.history(orders.session))]
+        report("draft_found", text=draft.text, owner=draft.owner)
+        if draft.text and step.text.startswith(draft.text):
+            adopt(store, lease, draft, step, orders.pace_s)
+        else:
+            store.drafts.discard(draft)
+            report("discarded", text=draft.text)
+
+
+def adopt(store: Store, lease: Held, draft: DraftRecord, step: Step, pace_s: float) -> None:
+    """One commit: the dead worker's words as they are, and the end of the sentence."""
+    turn = store.turns.begin(lease)
+    turn.adopt(draft, finish_reason=INTERRUPTED)
+    with turn.draft(model=MODEL, finish_reason="stop") as rest:
+        stream(rest, step.text[len(draft.text) :], pace_s)
+    acknowledge(turn.id, turn.commit(), step)
+
+
+def act(store: Store, lease: Held, step: Step, pace_s: float) -> None:
+    """One step, one commit."""
+    time.sleep(pace_s)
+    turn = store.turns.begin(lease)
+    if step.kind == "user":
+        turn.user(step.text)
+    elif step.kind == "call":
+        call = {"type": "tool-call", "id": step.call_id, "name": step.tool, "arguments": step.data}
+        turn.assistant([call], model=MODEL, finish_reason="tool_calls")
+    elif step.kind == "result":
+        turn.tool(step.call_id, step.data, tool_name=step.tool)
+    else:
+        with turn.draft(model=MODEL, finish_reason="stop") as draft:
+            stream(draft, step.text, pace_s)
+    acknowledge(turn.id, turn.commit(), step)
+
+
+def stream(draft: Any, text: str, pace_s: float) -> None:
+    """Token by token, each reported, kept by the store as it grows."""
+    for token in tokens(text):
+        draft.write(token)
+        report("token", text=draft.text)
+        time.sleep(pace_s / 5)
+
+
+def acknowledge(turn_id: str, answer: TurnCommitted, step: Step) -> None:
+    """The commit is durable: say so."""
+    report(
+        "turn",
+        turn=turn_id,
+        revision=answer.revision,
+        messages=[message.id for message in answer.messages],
+        kind=step.kind,
+        tool=step.tool,
+        text=spoken(answer.messages),
+        data=step.data,
+    )
+
+
+def spoken(messages: Sequence[Message]) -> str:
+    return "".join(message.text for message in messages)
+
+
+def insist(store: Store, lease: Lease) -> None:
+    """A worker that slept through its own end: it still has its old lease and uses it."""
+    report("believes", fence=lease.fence)
+    turn = store.turns.begin(lease)
+    turn.assistant("I was about to say that everything is paid.", model=MODEL)
+    try:
+        answer = turn.commit()
+    except Fenced as fenced:
+        report("fenced", yours=fenced.yours, current=fenced.current, text=str(fenced))
+    else:
+        acknowledge(turn.id, answer, Step("answer"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""What can go wrong, one class per reaction of the caller.
+
+    LedgerstoneError            .retryable says whether the same call may succeed later
+      Misuse                    fix the code
+        InvalidValue            a value breaks a rule; .field names it
+        SessionBindingMismatch  a turn or lease of one session used for another
+        StoreClosed             the store was closed, or carried over a fork
+        NotSupported            the backend lacks a capability
+      NotFound                  SessionNotFound, MessageNotFound, NodeNotFound, BranchNotFound, RunNotFound
+      Conflict                  read again, then decide
+        AlreadyExists           another thing has this id
+        RevisionMoved           somebody committed first
+        LeafMoved               the branch does not stand where it was expected
+        TurnConflict            this turn id was committed with other content
+        SessionDeleted          restore it first
+        SessionRetired          this id is never used again
+        IllegalTransition       a run cannot go from this status to that one
+      LeaseHeld                 wait: another worker owns the session
+      LeaseExpired              take the lease again, commit the same turn
+      Fenced                    stop now: a newer owner has the session
+        ClaimLost               the queue claim belongs to somebody else now
+      Unavailable               retryable: Busy, Timeout; StorageFull, ReadOnly want a person first
+      OutcomeUnknown            retryable: the commit was sent and no answer came
+      Damaged                   Corrupt, NotADatabase, SchemaTooNew, SchemaTooOld
+      BackendError              anything else a driver said (its exception is __cause__)
+
+Errors carry fields, not prose; the text is made from them. Absence on a read is None.
+"""
+
+from __future__ import annotations
+
+
+class LedgerstoneError(Exception):
+    """The root of every error this package raises."""
+
+    retryable = False
+
+
+class Misuse(LedgerstoneError):
+    """The call itself is wrong; repeating it will not help."""
+
+
+class InvalidValue(Misuse):
+    """A value breaks a rule of the store."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"invalid {field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class SessionBindingMismatch(Misuse):
+    """A turn or lease is bound to one session and was used for another."""
+
+    def __init__(self, bound: str, other: str) -> None:
+        super().__init__(f"bound to session {bound!r}, used for session {other!r}")
+        self.bound = bound
+        self.other = other
+
+
+class StoreClosed(Misuse):
+    """The store is closed, or belongs to another process."""
+
+
+class NotSupported(Misuse):
+    """The backend does not have this capability."""
+
+    def __init__(self, capability: str, backend: str = "", hint: str = "") -> None:
+        where = f" by {backend}" if backend else ""
+        super().__init__(f"not supported{where}: {capability}" + (f"; {hint}" if hint else ""))
+        self.capability = capability
+        self.backend = backend
+
+
+class NotFound(LedgerstoneError):
+    """The thing to be changed is not there."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"not found: {id}")
+        self.id = id
+
+
+class SessionNotFound(NotFound):
+    """No such session in this tenant."""
+
+
+class MessageNotFound(NotFound):
+    """No such message in this session."""
+
+
+class NodeNotFound(NotFound):
+    """No such node in this session."""
+
+
+class BranchNotFound(NotFound):
+    """No such branch in this session."""
+
+
+class RunNotFound(NotFound):
+    """No such run in this tenant."""
+
+
+class Conflict(LedgerstoneError):
+    """The store moved on or holds something else; read again, then decide."""
+
+
+class AlreadyExists(Conflict):
+    """The id is taken by other content."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"already exists: {id}")
+        self.id = id
+
+
+class RevisionMoved(Conflict):
+    """The session is at another revision than expected."""
+
+    def __init__(self, expected: int, actual: int, session: str = "") -> None:
+        super().__init__(f"version conflict: expected {expected}, actual {actual}")
+        self.expected = expected
+        self.actual = actual
+        self.session = session
+
+
+class LeafMoved(Conflict):
+    """The branch stands at another node than expected."""
+
+    def __init__(self, branch: str, expected: str | None, actual: str | None) -> None:
+        super().__init__(f"branch {branch!r} moved: expected {expected}, actual {actual}")
+        self.branch = branch
+        self.expected = expected
+        self.actual = actual
+
+
+class TurnConflict(Conflict):
+    """The turn id was already committed with other content."""
+
+    def __init__(self, session: str, turn: str) -> None:
+        super().__init__(f"turn {turn!r} of session {session!r} was committed with other content")
+        self.session = session
+        self.turn = turn
+
+
+class SessionDeleted(Conflict):
+    """The session is soft-deleted; restore it to write again."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"session is deleted: {session} (restore it to write again)")
+        self.session = session
+
+
+class SessionRetired(Conflict):
+    """The session was purged for good and its id may not be used again."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"session is retired: {session} (its id can not be used again)")
+        self.session = session
+
+
+class IllegalTransition(Conflict):
+    """A run can not go from one status to the other."""
+
+    def __init__(self, run: str, old: str, new: str) -> None:
+        super().__init__(f"run {run} can not go from {old} to {new}")
+        self.run = run
+        self.old = old
+        self.new = new
+
+
+class LeaseHeld(LedgerstoneError):
+    """Another worker holds the session; wait until it expires or is released."""
+
+    retryable = True
+
+    def __init__(self, session: str, owner: str, expires_us: int) -> None:
+        super().__init__(f"session {session} is held by {owner}")
+        self.session = session
+        self.owner = owner
+        self.expires_us = expires_us
+
+
+class LeaseExpired(LedgerstoneError):
+    """The lease ran out and nobody took it; take it again and commit the same turn."""
+
+    def __init__(self, session: str, fence: int) -> None:
+        super().__init__(f"lease of session {session} expired (fence {fence})")
+        self.session = session
+        self.fence = fence
+
+
+class Fenced(LedgerstoneError):
+    """A newer owner has the session: stop now."""
+
+    def __init__(self, session: str, yours: int, current: int) -> None:
+        super().__init__(f"session {session}: fence {yours} is stale, current is {current}")
+        self.session = session
+        self.yours = yours
+        self.current = current
+
+
+class ClaimLost(Fenced):
+    """The queue claim belongs to another owner now."""
+
+    def __init__(self, session: str, claim: str) -> None:
+        LedgerstoneError.__init__(self, f"claim {claim} of session {session} is lost")
+        self.session = session
+        self.claim = claim
+        self.yours = self.current = 0
+
+
+class Unavailable(LedgerstoneError):
+    """The store can not answer now; nothing was written."""
+
+    retryable = True
+
+
+class Busy(Unavailable):
+    """Another process holds the store."""
+
+
+class Timeout(Unavailable):
+    """The deadline passed before the store answered."""
+
+
+class StorageFull(Unavailable):
+    """No space left; everything acknowledged before is kept. Free space, then repeat."""
+
+
+class ReadOnly(Unavailable):
+    """The place can be read but not written; change its permissions, then open again."""
+
+
+class OutcomeUnknown(LedgerstoneError):
+    """The commit was sent and no answer came; repeat the same turn to learn its outcome."""
+
+    retryable = True
+
+
+class Damaged(LedgerstoneError):
+    """What is stored can not be used as it is."""
+
+
+class Corrupt(Damaged):
+    """A stored value does not decode; nothing was guessed in its place."""
+
+    def __init__(self, table: str, key: str, field: str, reason: str = "") -> None:
+        super().__init__(f"corrupt {table}[{key}].{field}" + (f": {reason}" if reason else ""))
+        self.table = table
+        self.key = key
+        self.field = field
+        self.reason = reason
+
+
+class NotADatabase(Damaged):
+    """The file is something else than a Ledgerstone store; it was not touched."""
+
+
+class SchemaTooNew(Damaged):
+    """The store was written by a newer version; nothing was touched."""
+
+    def __init__(self, kind: str, actual: int, expected: int) -> None:
+        super().__init__(f"{kind} has version {actual}, this code knows {expected}; upgrade it")
+        self.kind = kind
+        self.actual = actual
+        self.expected = expected
+
+
+class SchemaTooOld(Damaged):
+    """The record version is no longer read; migrate the store first."""
+
+    def __init__(self, kind: str, actual: int, expected: int) -> None:
+        super().__init__(f"{kind} has version {actual}, this code needs {expected}; migrate it")
+        self.kind = kind
+        self.actual = actual
+        self.expected = expected
+
+
+class BackendError(LedgerstoneError):
+    """The driver said something nobody foresaw; its exception is the cause."""
+
+    def __init__(self, backend: str, reason: str) -> None:
+        super().__init__(f"{backend}: {reason}")
+        self.backend = backend
+        self.reason = reason

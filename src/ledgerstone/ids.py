@@ -1,0 +1,84 @@
+"""Ids: opaque text of 1 to 255 characters, made by the client, UUIDv7 by default.
+
+Ids are untrusted input. They are checked here once, bound as parameters below, and never
+become a path or a piece of SQL.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import uuid
+
+from ledgerstone.clock import wall_ns
+from ledgerstone.errors import InvalidValue
+
+ID_CHARS_MAX = 255
+LABEL_CHARS_MAX = 1024
+_NS_PER_MS = 1_000_000
+_FRACTION_BITS = 12
+
+
+def new_id() -> str:
+    """A UUIDv7: ordered by time to a quarter of a microsecond, then random."""
+    return new_ids(1)[0]
+
+
+def new_ids(count: int) -> list[str]:
+    """Several UUIDv7 at once: one read of the random source, strictly ordered among themselves."""
+    random = os.urandom(8 * count)
+    ms, rest_ns = divmod(wall_ns(), _NS_PER_MS)
+    ticks = (ms << _FRACTION_BITS) | ((rest_ns << _FRACTION_BITS) // _NS_PER_MS)
+    made = []
+    for n in range(count):
+        tick = ticks + n
+        low = int.from_bytes(random[8 * n : 8 * n + 8], "big") & 0x3FFFFFFFFFFFFFFF
+        high = ((tick >> 12) << 16) | 0x7000 | (tick & 0xFFF)
+        h = f"{high:016x}{0x8000000000000000 | low:016x}"
+        made.append(f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}")
+    return made
+
+
+def derive(*parts: str) -> str:
+    """One stable id from several texts of any length; different parts never give the same id."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return "d-" + base64.b32encode(digest.digest()).decode().rstrip("=").lower()
+
+
+def check_id(value: object, field: str) -> str:
+    """The id as text, or InvalidValue naming the field."""
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    return _check_text(value, field, ID_CHARS_MAX, empty=False)
+
+
+def check_label(value: object, field: str) -> str:
+    """A label, branch name or note key: up to 1024 characters."""
+    return _check_text(value, field, LABEL_CHARS_MAX, empty=True)
+
+
+def check_name(value: object, field: str) -> str:
+    """A label that may not be empty."""
+    return _check_text(value, field, LABEL_CHARS_MAX, empty=False)
+
+
+def _check_text(value: object, field: str, longest: int, *, empty: bool) -> str:
+    if not isinstance(value, str):
+        raise InvalidValue(field, f"text expected, got {type(value).__name__}")
+    if not value and not empty:
+        raise InvalidValue(field, "must not be empty")
+    if len(value) > longest:
+        raise InvalidValue(field, f"{len(value)} characters, at most {longest} allowed")
+    if not value.isprintable() and _has_forbidden(value):
+        raise InvalidValue(field, "control characters and lone surrogates are not allowed")
+    return value
+
+
+def _has_forbidden(value: str) -> bool:
+    # isprintable() is the cheap test; it also refuses harmless spaces, so look closer here.
+    return any(ord(c) < 32 or 127 <= ord(c) < 160 or 0xD800 <= ord(c) < 0xE000 for c in value)

@@ -1,0 +1,1 @@
+"""The rules over plain tables: the memory backend, later the file backend, and the oracle."""

@@ -1,0 +1,72 @@
+"""Leases: take, renew, release, break."""
+
+from __future__ import annotations
+
+from ledgerstone.codec import encode_json
+from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, RenewLease, TakeLease
+from ledgerstone.commands.nodes import NewNote
+from ledgerstone.model.notes import put_note
+from ledgerstone.model.standing import Standing, find, require, require_alive, save_head
+from ledgerstone.model.state import Tx
+from ledgerstone.records.leases import Lease
+from ledgerstone.rules import leases
+from ledgerstone.rules.guard import is_live
+
+LEASE_NODE = "ledger.lease"
+
+
+def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
+    """The lease, or None while another owner's lives."""
+    found = require_alive(tx, command.tenant, command.session)
+    if not leases.take(found.head, command, tx.now_us):
+        return None
+    save_head(tx, found)
+    return found.head.lease(found.id)
+
+
+def renew_lease(tx: Tx, command: RenewLease) -> Lease:
+    """The same lease with a later end."""
+    found = require(tx, command.tenant, command.session)
+    leases.renew(found.head, command, tx.now_us)
+    save_head(tx, found)
+    return _held(found)
+
+
+def _held(found: Standing) -> Lease:
+    lease = found.head.lease(found.id)
+    if lease is None:
+        raise RuntimeError("a renewed lease has an owner")
+    return lease
+
+
+def release_lease(tx: Tx, command: ReleaseLease) -> bool:
+    """Anything stale is a silent no-op."""
+    found = find(tx, command.tenant, command.session)
+    if found is None or not leases.holds(found.head, command):
+        return False
+    leases.clear(found.head)
+    save_head(tx, found)
+    return True
+
+
+def break_lease(tx: Tx, command: BreakLease) -> bool:
+    """End a live lease by force and keep who did it and why."""
+    found = require(tx, command.tenant, command.session)
+    head = found.head
+    if not is_live(head, tx.now_us):
+        return False
+    head.fence += 1
+    leases.clear(head)
+    save_head(tx, found)
+    body = encode_json({"by": command.by, "reason": command.reason}, "reason")
+    note = NewNote(LEASE_NODE, f"break/{head.fence:012d}", body)
+    put_note(tx, found.number, note, tx.now_us)
+    return True
+
+
+def get_lease(tx: Tx, query: GetLease) -> Lease | None:
+    """The live lease, or None."""
+    found = find(tx, query.tenant, query.session)
+    if found is None or not is_live(found.head, tx.now_us):
+        return None
+    return found.head.lease(found.id)

@@ -1,0 +1,51 @@
+"""The model: commands in, answers out, over tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ledgerstone.clock import Clock
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import NotSupported
+from ledgerstone.model.handlers import READS, WRITES
+from ledgerstone.model.state import State, Tx
+
+A = TypeVar("A")
+
+
+class Model:
+    """One store's state and the rules over it; not for several threads at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.state = State()
+        self._clock = clock
+
+    def write(self, command: Command[A]) -> A:
+        """Carry the command out; any exception leaves the state as it was."""
+        handler = WRITES.get(type(command))
+        if handler is None:
+            raise NotSupported(type(command).__name__, "model")
+        self.state.begin()
+        try:
+            answer: A = handler(Tx(self.state, self._clock.now_us()), command)
+        except BaseException:
+            self.state.rollback()
+            raise
+        self.state.commit()
+        return answer
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries as of one moment."""
+        tx = Tx(self.state, self._clock.now_us())
+        return [self._answer(tx, query) for query in queries]
+
+    def _answer(self, tx: Tx, query: Query[Any]) -> Any:
+        handler = READS.get(type(query))
+        if handler is None:
+            raise NotSupported(type(query).__name__, "model")
+        return handler(tx, query)
+
+    def tenants(self) -> list[str]:
+        """The tenants that have sessions."""
+        return sorted({key[0] for key, _ in self.state.sessions.scan()})

@@ -1,0 +1,110 @@
+"""Purging: invisible at once in one transaction, then swept in bounded pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledgerstone.commands.sessions import PurgeSession, SweepPurged
+from ledgerstone.errors import RevisionMoved
+from ledgerstone.model.rows import StubRow
+from ledgerstone.model.standing import Standing, find
+from ledgerstone.model.state import Tx
+from ledgerstone.model.tables import Table
+from ledgerstone.records.sessions import Receipt
+
+
+def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
+    """Make a session invisible and leave a stub; a second purge finds nothing."""
+    found = find(tx, command.tenant, command.id)
+    if found is None:
+        retired = _retire_absent(tx, command)
+        return Receipt(session=command.id, existed=False, retired=retired)
+    head = found.head
+    if command.expected_revision not in (None, head.revision):
+        raise RevisionMoved(command.expected_revision or 0, head.revision, command.id)
+    stub = StubRow(head.incarnation, head.fence, head.link.hex(), command.retire)
+    tx.state.stubs.put((command.tenant, command.id), stub)
+    _hide(tx, found, command.keep_runs)
+    return Receipt(
+        session=command.id,
+        existed=True,
+        incarnation=stub.incarnation,
+        fence=stub.fence,
+        link=stub.link,
+        retired=stub.retired,
+    )
+
+
+def _retire_absent(tx: Tx, command: PurgeSession) -> bool:
+    """Retire an id without a session when asked to; answers whether it is retired now."""
+    key = (command.tenant, command.id)
+    stub = tx.state.stubs.get(key)
+    if not command.retire:
+        return stub is not None and stub.retired
+    stub = StubRow(0, 0, "", False) if stub is None else stub
+    tx.state.stubs.put(key, replace(stub, retired=True))
+    return True
+
+
+def _hide(tx: Tx, found: Standing, keep_runs: bool) -> None:
+    """Remove what other keys than the session's number could still find."""
+    state, number = tx.state, found.number
+    state.sessions.delete((found.tenant, found.id))
+    state.session_ids.delete((number,))
+    state.heads.delete((number,))
+    for attachment, _ in list(state.attachments.scan((found.tenant, found.id))):
+        state.attachments.delete(attachment)
+    for place, _ in list(state.session_runs.scan((number,))):
+        state.session_runs.delete(place)
+        if not keep_runs:
+            state.runs.delete((found.tenant, place[1]))
+    state.purged.insert((found.tenant, number), None)
+
+
+def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
+    """Remove at most `limit` rows of purged sessions; says how many of which table."""
+    removed: dict[str, int] = {}
+    left = command.limit
+    for key, _ in list(tx.state.purged.scan((command.tenant,))):
+        for table, row in list(_first_rows(tx, key[1], left)):
+            _remove(tx, command.tenant, table, row)
+            removed[table.name] = removed.get(table.name, 0) + 1
+            left -= 1
+        if next(_first_rows(tx, key[1], 1), None) is not None:
+            break
+        tx.state.purged.delete(key)
+    return removed
+
+
+def _first_rows(
+    tx: Tx, number: int, limit: int
+) -> Iterator[tuple[Table[Any, Any], tuple[Any, ...]]]:
+    """Up to `limit` rows that still belong to a purged session."""
+    state = tx.state
+    for table in (
+        state.nodes,
+        state.turns,
+        state.branches,
+        state.notes,
+        state.values,
+        state.documents,
+        state.amendments,
+        state.work,
+    ):
+        for key, _ in table.scan((number,)):
+            if limit <= 0:
+                return
+            limit -= 1
+            yield table, key
+
+
+def _remove(tx: Tx, tenant: str, table: Table[Any, Any], key: tuple[Any, ...]) -> None:
+    """Delete a row together with its entry in the index by id."""
+    if table is tx.state.nodes:
+        tx.state.node_ids.delete((tenant, tx.state.nodes[(key[0], key[1])].id, key[0]))
+    elif table is tx.state.turns:
+        tx.state.turn_ids.delete((key[0], tx.state.turns[(key[0], key[1])].id))
+    table.delete(key)

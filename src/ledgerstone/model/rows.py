@@ -1,0 +1,141 @@
+"""The rows of the model's tables. Ords are positions in commit order; 0 means none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.records.sessions import Cause, Status
+from ledgerstone.rules.chain import commit_fields
+
+DIGEST_CHARS = 64
+
+
+def split_refs(refs: str) -> tuple[str, ...]:
+    """The digests that a row keeps in one text."""
+    return tuple(refs[at : at + DIGEST_CHARS] for at in range(0, len(refs), DIGEST_CHARS))
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The wide part of a session; what every commit moves is in its head row."""
+
+    number: int
+    user: str | None
+    app: str
+    title: str | None
+    model: str | None
+    cwd: str | None
+    status: Status
+    metadata: bytes
+    parent: str | None
+    cause: Cause | None
+    created_us: int
+
+
+class StubRow(msgspec.Struct, frozen=True):
+    """What stays of a purged id."""
+
+    incarnation: int
+    fence: int
+    link: str
+    retired: bool
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node. A vacuumed one is a stub: no body, but the commitment of what it was."""
+
+    ord: int
+    id: str
+    parent: int
+    seq: int
+    role: int | None
+    kind: str
+    label: str
+    run_id: str | None
+    meta: bytes | None
+    format: str | None
+    refs: str
+    body: bytes | None
+    salt: bytes | None
+    created_us: int
+    deleted_us: int | None = None
+    deleted_rev: int | None = None
+    commitment: bytes | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.deleted_us is None
+
+    def visible_at(self, revision: int) -> bool:
+        """Whether the node was live right after that commit."""
+        return self.deleted_rev is None or self.deleted_rev > revision
+
+    def committed(self) -> bytes:
+        """What the chain knows of the node: kept in a stub, else made from its fields."""
+        if self.body is None or self.salt is None:
+            return self.commitment or b""
+        return commit_fields(
+            self.salt,
+            self.role,
+            self.kind,
+            self.label,
+            self.run_id,
+            self.meta,
+            self.format,
+            self.refs,
+            self.created_us,
+            self.body,
+        )
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit."""
+
+    revision: int
+    id: str
+    kind: str
+    hash: bytes
+    created_us: int
+    leaf: int
+    first_ord: int
+    count: int
+    usage: bytes | None
+    effects: bytes | None
+    link: bytes
+
+
+class NoteRow(msgspec.Struct, frozen=True):
+    """A note of a node that may not exist."""
+
+    body: bytes
+    format: str | None
+    refs: str
+    created_us: int
+
+
+class AmendmentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a message: everything that differs from its body since it was written."""
+
+    patch: bytes | None
+    salt: bytes | None
+    revision: int
+    commitment: bytes
+    created_us: int
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """A run as canonical bytes, and the session row it belongs to."""
+
+    number: int
+    session: str
+    data: bytes
+
+
+class WorkRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One queued batch, and who claimed it under which fence."""
+
+    id: str
+    payloads: tuple[bytes, ...]
+    source_key: str | None
+    enqueued_us: int
+    claim: str | None = None
+    claim_fence: int = 0

@@ -1,0 +1,77 @@
+"""Runs: put by themselves or inside a commit, read by id."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
+from ledgerstone.errors import AlreadyExists, Corrupt, SessionBindingMismatch
+from ledgerstone.model.rows import RunRow
+from ledgerstone.model.standing import Standing, find, require_alive, save_head
+from ledgerstone.model.state import Tx
+from ledgerstone.records.runs import Run
+from ledgerstone.rules.run import point, settle
+
+_decoder = msgspec.json.Decoder(Run)
+
+
+def _read(run: str, row: RunRow) -> Run:
+    try:
+        return decode_struct(_decoder, row.data)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise Corrupt("runs", run, "data", str(error)) from None
+
+
+def store_run(tx: Tx, standing: Standing, run: Run, moment_us: int) -> Run:
+    """Settle a run against the stored one and point the head at it; the head is not saved."""
+    key = (standing.tenant, run.id)
+    row = tx.state.runs.get(key)
+    old = None
+    if row is not None:
+        if row.session != standing.id:
+            raise SessionBindingMismatch(row.session, standing.id)
+        old = _read(run.id, row)
+        _forget_place(tx, row.number, run.id)
+    settled = settle(run, old, moment_us)
+    settled = replace(settled, incarnation=standing.head.incarnation)
+    data = encode_struct(settled, "run")
+    tx.state.runs.put(key, RunRow(standing.number, standing.id, data))
+    times = (settled.updated_us, settled.created_us)
+    tx.state.session_runs.insert((standing.number, run.id), times)
+    point(standing.head, settled)
+    return settled
+
+
+def _forget_place(tx: Tx, number: int, run: str) -> None:
+    # A kept run of a purged session has no place any more.
+    if (number, run) in tx.state.session_runs:
+        tx.state.session_runs.delete((number, run))
+
+
+def put_run(tx: Tx, command: PutRun) -> Run:
+    """Create a run, or with `upsert` overwrite it."""
+    run = command.run
+    found = require_alive(tx, command.tenant, run.session)
+    if not command.upsert and (command.tenant, run.id) in tx.state.runs:
+        raise AlreadyExists(run.id)
+    stored = store_run(tx, found, run, found.head.moment(tx.now_us))
+    save_head(tx, found)
+    return stored
+
+
+def get_run(tx: Tx, query: GetRun) -> Run | None:
+    """By id, anywhere in the tenant."""
+    row = tx.state.runs.get((query.tenant, query.id))
+    return None if row is None else _read(query.id, row)
+
+
+def latest_run(tx: Tx, query: LatestRun) -> Run | None:
+    """The run of a session with the greatest update time."""
+    found = find(tx, query.tenant, query.session)
+    if found is None:
+        return None
+    runs = tx.state.session_runs.scan((found.number,))
+    newest = max(((*times, key[1]) for key, times in runs), default=None)
+    return None if newest is None else get_run(tx, GetRun(tenant=query.tenant, id=newest[2]))

@@ -1,0 +1,104 @@
+"""The model's whole state: named tables, one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ledgerstone.model.rows import (
+    AmendmentRow,
+    NodeRow,
+    NoteRow,
+    RunRow,
+    SessionRow,
+    StubRow,
+    TurnRow,
+    WorkRow,
+)
+from ledgerstone.model.tables import Table, UndoLog
+from ledgerstone.records.attachments import Attachment
+from ledgerstone.rules.rows import HeadRow
+
+
+class State:
+    """Every table, by name. `number` is a session's own number, never used twice.
+
+    sessions  tenant, id          session_ids number (the id)    stubs     tenant, id
+    heads     number
+    nodes     number, ord         node_ids    tenant, id, number (the ord)
+    turns     number, revision    turn_ids    number, id (the revision)
+    branches  number, name (the leaf's ord)                      notes     number, node, key
+    values    number, digest      documents   number, name       work      number, enqueue_seq
+    amendments number, ord, version                              attachments tenant, session, id
+    runs      tenant, id          session_runs number, id (updated_us, created_us)
+    purged    tenant, number (what the sweep has still to remove)
+    counters  name, number (the last value given out)
+    """
+
+    def __init__(self) -> None:
+        log = self._log = UndoLog()
+        self.sessions: Table[tuple[str, str], SessionRow] = Table("sessions", log)
+        self.session_ids: Table[tuple[int], str] = Table("session_ids", log)
+        self.heads: Table[tuple[int], HeadRow] = Table("heads", log)
+        self.stubs: Table[tuple[str, str], StubRow] = Table("stubs", log)
+        self.nodes: Table[tuple[int, int], NodeRow] = Table("nodes", log)
+        self.node_ids: Table[tuple[str, str, int], int] = Table("node_ids", log)
+        self.turns: Table[tuple[int, int], TurnRow] = Table("turns", log)
+        self.turn_ids: Table[tuple[int, str], int] = Table("turn_ids", log)
+        self.branches: Table[tuple[int, str], int] = Table("branches", log)
+        self.notes: Table[tuple[int, str, str], NoteRow] = Table("notes", log)
+        self.values: Table[tuple[int, str], bytes] = Table("values", log)
+        self.documents: Table[tuple[int, str], bytes] = Table("documents", log)
+        self.amendments: Table[tuple[int, int, int], AmendmentRow] = Table("amendments", log)
+        self.runs: Table[tuple[str, str], RunRow] = Table("runs", log)
+        self.session_runs: Table[tuple[int, str], tuple[int, int]] = Table("session_runs", log)
+        self.attachments: Table[tuple[str, str, str], Attachment] = Table("attachments", log)
+        self.work: Table[tuple[int, int], WorkRow] = Table("work", log)
+        self.purged: Table[tuple[str, int], None] = Table("purged", log)
+        self.counters: Table[tuple[str, int], int] = Table("counters", log)
+
+    def tables(self) -> dict[str, Table[Any, Any]]:
+        """All tables by name."""
+        return {name: table for name, table in vars(self).items() if isinstance(table, Table)}
+
+    def begin(self) -> None:
+        """Start a transaction; RuntimeError when one is open."""
+        if self._log.entries is not None:
+            raise RuntimeError("a transaction is open already")
+        self._log.entries = []
+
+    def commit(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """End the transaction and say which rows it touched, in order."""
+        entries, self._log.entries = self._log.entries or [], None
+        return [(table.name, key) for table, key, _ in entries]
+
+    def rollback(self) -> None:
+        """End the transaction as if it had never begun."""
+        self.undo()
+        self._log.entries = None
+
+    def undo(self) -> None:
+        """Take back what the open transaction did so far; it stays open."""
+        entries = self._log.entries or []
+        while entries:
+            table, key, before = entries.pop()
+            table.put_back(key, before)
+
+    def next_number(self, name: str, number: int = 0) -> int:
+        """The next value of a counter: from 1, rising, never given out twice."""
+        value = (self.counters.get((name, number)) or 0) + 1
+        self.counters.put((name, number), value)
+        return value
+
+
+class Tx:
+    """What a handler works with: the tables and the one moment it happens at."""
+
+    __slots__ = ("now_us", "state")
+
+    def __init__(self, state: State, now_us: int) -> None:
+        self.state = state
+        self.now_us = now_us
+
+
+Handler = Callable[[Tx, Any], Any]

@@ -1,0 +1,1 @@
+"""What a backend must be: a narrow port of writes and reads."""

@@ -1,0 +1,47 @@
+"""The backend port: a few methods that take values and answer values.
+
+Everything a store can do arrives as a `Command` or a `Query`; so retries, measurements, fault
+injection and proxies wrap a handful of methods. Each method exists in both colours, and the
+blocking one never needs an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from ledgerstone.commands import Command, Query
+from ledgerstone.records.reports import Capabilities, Health
+
+A = TypeVar("A")
+
+
+class Backend(Protocol):
+    """A place that keeps sessions."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def write(self, command: Command[A]) -> A:
+        """Carry the command out in one transaction; the answer means it is durable."""
+        ...
+
+    async def awrite(self, command: Command[A]) -> A: ...
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries from one snapshot, in one round trip."""
+        ...
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
+
+    def tenants(self) -> list[str]:
+        """The tenants that have sessions: for operators, not for requests."""
+        ...
+
+    def health(self) -> Health:
+        """How the backend is doing; leaves no trace."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was accepted, then let go; closing twice is fine."""
+        ...

@@ -1,0 +1,1 @@
+"""What is stored: frozen records, one file per noun."""

@@ -1,0 +1,148 @@
+"""The parts of a message: typed where we know the type, verbatim where we do not.
+
+A part is a Struct tagged by `type`. A part of an unknown type, or of a known type with fields
+we do not know, stays the plain dictionary it came as: nothing of it is lost or altered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ledgerstone.codec import check_json
+from ledgerstone.errors import InvalidValue
+
+
+class Part(
+    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"
+):
+    """What every typed part is."""
+
+
+class Text(Part, tag="text", frozen=True):
+    text: str
+
+
+class Reasoning(Part, tag="reasoning", frozen=True):
+    text: str
+    signature: str | None = None
+
+
+class ToolCall(Part, tag="tool-call", frozen=True):
+    id: str
+    name: str
+    arguments: Any = None
+
+
+class ToolResult(Part, tag="tool-result", frozen=True):
+    call_id: str
+    content: Any = None
+    name: str | None = None
+    is_error: bool = False
+
+
+class Source(Part, tag="source", frozen=True):
+    url: str | None = None
+    title: str | None = None
+    id: str | None = None
+    text: str | None = None
+
+
+class Media(Part, frozen=True):
+    """Bytes by reference (url, blob) or inline as base64 text (data)."""
+
+    url: str | None = None
+    blob: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+    name: str | None = None
+
+
+class File(Media, tag="file", frozen=True):
+    pass
+
+
+class Image(Media, tag="image", frozen=True):
+    detail: str | None = None
+
+
+class Audio(Media, tag="audio", frozen=True):
+    transcript: str | None = None
+
+
+class Video(Media, tag="video", frozen=True):
+    pass
+
+
+class Code(Part, tag="code", frozen=True):
+    code: str
+    language: str | None = None
+
+
+class Json(Part, tag="json", frozen=True):
+    value: Any = None
+
+
+TypedPart: TypeAlias = (
+    Text
+    | Reasoning
+    | ToolCall
+    | ToolResult
+    | Source
+    | File
+    | Image
+    | Audio
+    | Video
+    | Code
+    | Json
+)
+AnyPart: TypeAlias = TypedPart | dict[str, Any]
+
+
+def to_parts(content: object, field: str) -> list[AnyPart]:
+    """Text, one part or a list of parts, as a list of parts."""
+    if isinstance(content, str):
+        return [Text(content)]
+    if content is None:
+        return []
+    if isinstance(content, Part | dict):
+        content = [content]
+    if not isinstance(content, Iterable):
+        raise InvalidValue(field, f"text or parts expected, got {type(content).__name__}")
+    return [_to_part(part, f"{field}[{n}]") for n, part in enumerate(content)]
+
+
+def read_part(data: Any) -> AnyPart:
+    """A stored part: typed when it fits exactly, else the dictionary as it stands."""
+    try:
+        return msgspec.convert(data, TypedPart)
+    except msgspec.ValidationError:
+        return data  # type: ignore[no-any-return]
+
+
+def _to_part(part: object, field: str) -> AnyPart:
+    if isinstance(part, str):
+        return Text(part)
+    if isinstance(part, Part):
+        _check_free(part, field)
+        return part  # type: ignore[return-value]
+    if isinstance(part, dict):
+        if not isinstance(part.get("type"), str):
+            raise InvalidValue(field, 'a part needs a text "type"')
+        check_json(part, field)
+        return read_part(part)
+    raise InvalidValue(field, f"a part or text expected, got {type(part).__name__}")
+
+
+def _check_free(part: Part, field: str) -> None:
+    """The places of a typed part where a caller may put anything."""
+    if isinstance(part, ToolCall):
+        check_json(part.arguments, f"{field}.arguments")
+    elif isinstance(part, ToolResult):
+        check_json(part.content, f"{field}.content")
+    elif isinstance(part, Json):
+        check_json(part.value, f"{field}.value")
+    elif isinstance(part, Text) and not isinstance(part.text, str):
+        raise InvalidValue(f"{field}.text", f"text expected, got {type(part.text).__name__}")

@@ -1,0 +1,62 @@
+"""What the store says about its own health."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Defect(msgspec.Struct, frozen=True):
+    """One thing that verify found wrong, by name and place."""
+
+    session: str
+    kind: str
+    where: str
+    detail: str = ""
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What was checked, and everything that did not hold."""
+
+    sessions: int = 0
+    turns: int = 0
+    nodes: int = 0
+    values: int = 0
+    defects: list[Defect] = []
+
+    @property
+    def ok(self) -> bool:
+        return not self.defects
+
+
+class Vacuumed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vacuum removed, or would remove when `dry_run`."""
+
+    nodes: int = 0
+    notes: int = 0
+    values: int = 0
+    body_bytes: int = 0
+    dry_run: bool = False
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How a backend is doing."""
+
+    backend: str
+    ok: bool
+    durability: str
+    schema: int
+    version: str = ""
+    sizes_bytes: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    warnings: list[str] = []
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backend can do; calling what it lacks raises NotSupported."""
+
+    name: str
+    durability: str
+    multi_process: bool
+    requires_network: bool = False
+    shared_commit: bool = True
+    persistent: bool = True

@@ -1,0 +1,76 @@
+"""A turn: one atomic commit, and what it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledgerstone.records.messages import Message
+from ledgerstone.records.usage import UsageEntry
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """Where a commit put one node."""
+
+    id: str
+    ord: int
+    seq: int
+    parent: str | None
+    created_us: int
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The manifest of a turn's state: references to values kept once by content."""
+
+    schema: int = 1
+    turn_state: dict[str, Any] = {}
+    tool_state: str | None = None
+    plugins: str | None = None
+    plugins_revision: int | None = None
+    execution: str | None = None
+
+
+class HydratedCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A checkpoint with its values: given ones are stored, absent ones keep their reference."""
+
+    turn_state: dict[str, Any] = {}
+    tool_state_ref: str | None = None
+    tool_state: Any = None
+    plugins_ref: str | None = None
+    plugins: Any = None
+    plugins_revision: int | None = None
+    execution_ref: str | None = None
+    execution: bytes | None = None
+
+
+class TurnCommitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a commit; a repeated turn gets the first answer again."""
+
+    session: str
+    turn: str
+    revision: int
+    leaf: str | None
+    placed: tuple[Placed, ...] = ()
+    checkpoint_ref: str | None = None
+    checkpoint: Checkpoint | None = None
+    affected: tuple[str, ...] = ()
+    superseded: int = 0
+    created_us: int = 0
+    replayed: bool = False
+    messages: list[Message] = []
+
+
+class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a session's commit history."""
+
+    session: str
+    turn: str
+    kind: str
+    revision: int
+    hash: str
+    link: str
+    leaf: str | None
+    nodes: int
+    created_us: int
+    usage: list[UsageEntry] = []

@@ -1,0 +1,59 @@
+"""Tokens and money: integers only."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.errors import InvalidValue
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Token counts of one model call; `total` is as the provider gave it."""
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    total: int | None = None
+
+    @property
+    def total_tokens(self) -> int:
+        """The given total, or input plus output."""
+        return self.input + self.output if self.total is None else self.total
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached_input + other.cached_input,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+            self.total_tokens + other.total_tokens,
+        )
+
+    def check(self, field: str) -> None:
+        """Raise InvalidValue unless every count is an integer; corrections may be negative."""
+        for name in self.__struct_fields__:
+            count = getattr(self, name)
+            if count is None and name == "total":
+                continue
+            if type(count) is not int or abs(count) >= 1 << 62:
+                raise InvalidValue(f"{field}.{name}", "an integer below 2^62 expected")
+
+
+class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Money in integer nano-units (1 USD = 1,000,000,000)."""
+
+    nano: int
+    currency: str = "USD"
+
+
+class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One recorded use, or one line of the merged ledger."""
+
+    model: str
+    usage: Usage
+    source: str = ""
+    provider: str | None = None
+    cost: Cost | None = None

@@ -1,0 +1,69 @@
+"""Turning stored bytes into records; what does not decode is Corrupt, never a default."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from ledgerstone.codec import decode_json
+from ledgerstone.errors import Corrupt
+from ledgerstone.records.messages import ROLES, MessageBody
+from ledgerstone.records.nodes import Opaque
+from ledgerstone.records.parts import read_part
+
+_decoder = msgspec.json.Decoder(MessageBody)
+ROLE_NUMBERS: dict[str, int] = {role: n for n, role in enumerate(ROLES, start=1)}
+
+
+def read_body(data: bytes, where: str) -> MessageBody:
+    """A stored message body."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read_loosely(data, None, where)
+
+
+def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:
+    """A stored message body as its newest amendment shows it."""
+    try:
+        changes = decode_json(patch)
+    except ValueError as error:
+        raise Corrupt("amendments", where, "patch", str(error)) from None
+    return _read_loosely(data, changes, where)
+
+
+def read_any(data: bytes, format: str | None, where: str) -> Any:
+    """A stored node body of any kind."""
+    if format is not None:
+        return Opaque(format, data)
+    try:
+        return decode_json(data)
+    except ValueError as error:
+        raise Corrupt("nodes", where, "body", str(error)) from None
+
+
+def read_meta(data: bytes | None, where: str) -> dict[str, Any]:
+    """The small filterable fields of a node."""
+    if data is None:
+        return {}
+    try:
+        return decode_json(data)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise Corrupt("nodes", where, "meta", str(error)) from None
+
+
+def _read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> MessageBody:
+    """The slow way: parts we do not know stay as they are, surrogates come back."""
+    try:
+        fields = json.loads(data)
+        if changes is not None:
+            fields = {**fields, **changes}
+        parts = fields.pop("parts", [])
+        body = msgspec.convert(fields, MessageBody)
+        if not isinstance(parts, list) or any(not isinstance(part, dict) for part in parts):
+            raise ValueError("parts are not a list of objects")
+    except (ValueError, AttributeError, TypeError, msgspec.ValidationError) as error:
+        raise Corrupt("nodes", where, "body", str(error)) from None
+    return msgspec.structs.replace(body, parts=[read_part(part) for part in parts])

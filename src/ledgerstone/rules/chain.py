@@ -1,0 +1,165 @@
+"""Hashes: the content hash of a turn, the commitment of a node, the link between two turns.
+
+    turn hash    over the content of a commit, nothing of its envelope: the idempotency key
+    commitment   H(salt, envelope, body) of one node; vacuum erases body and salt and keeps this
+    link         H(previous link, turn row, commitments): makes a session's history a chain
+
+Every field is length-prefixed, so no two different inputs share one encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from ledgerstone.codec import encode_json, encode_struct
+from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind
+from ledgerstone.records.runs import Run
+
+GENESIS = bytes(32)
+_RUN_TIMES = {"created_us": 0, "started_us": None, "finished_us": None, "updated_us": 0}
+
+
+def frame(*fields: bytes | str | int | None) -> bytes:
+    """Fields joined so that their borders stay visible."""
+    out = []
+    for field in fields:
+        if field is None:
+            out.append(b"\xff")
+            continue
+        if isinstance(field, str):
+            field = field.encode("utf-8", "surrogatepass")
+        elif isinstance(field, int):
+            field = b"%d" % field
+        out.append(b"%d:" % len(field))
+        out.append(field)
+    return b"".join(out)
+
+
+def turn_hash(command: CommitTurn) -> bytes:
+    """The hash of what a commit says; ids, times, fence, revision and claims are not in it."""
+    content: list[bytes | str | int | None] = [command.kind, command.branch]
+    for node in command.nodes:
+        content += (node.kind, node.role, node.label, node.run_id, node.meta, node.format)
+        content += (node.body, "".join(node.refs))
+    if command.rewind is not None:
+        content += _rewind_content(command.rewind)
+    if _has_more(command):
+        content += _more_content(command)
+    return sha256(frame(*content)).digest()
+
+
+def _has_more(command: CommitTurn) -> bool:
+    return bool(
+        command.amendments
+        or command.tombstones
+        or command.branches
+        or command.usage
+        or command.values
+        or command.notes
+        or command.attach
+        or command.state is not None
+        or command.run is not None
+        or command.config is not None
+        or command.frames is not None
+        or command.checkpoint is not None
+    )
+
+
+def _rewind_content(rewind: Rewind) -> tuple[str | int, ...]:
+    return ("rewind", rewind.pop, int(rewind.supersede), int(rewind.to is None))
+
+
+def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
+    more: list[bytes | str | int | None] = []
+    for amendment in command.amendments:
+        more += ("amend", amendment.node, amendment.patch)
+    for node in command.tombstones:
+        more += ("tombstone", node)
+    for move in command.branches:
+        more += _move_content(move)
+    for entry in command.usage:
+        more += ("usage", encode_struct(entry, "usage"))
+    for value in command.values:
+        more += ("value", value.digest)
+    for note in command.notes:
+        more += ("note", note.node, note.key, note.body)
+    for attachment in command.attach:
+        more += ("attach", attachment)
+    if command.state is not None:
+        more += ("state", encode_json(command.state, "state"))
+    if command.run is not None:
+        more += ("run", _run_content(command.run))
+    more += (command.config, command.frames)
+    more.append(None if command.checkpoint is None else command.checkpoint.ref)
+    return more
+
+
+def _move_content(move: BranchMove) -> tuple[str | int | None, ...]:
+    return ("branch", move.name, move.to, move.to_branch, int(move.create), int(move.delete))
+
+
+def _run_content(run: Run) -> bytes:
+    return encode_struct(replace(run, **_RUN_TIMES), "run")
+
+
+def commitment(node: NewNode, created_us: int) -> bytes:
+    """What the chain knows of a new node."""
+    return commit_fields(
+        node.salt,
+        node.role,
+        node.kind,
+        node.label,
+        node.run_id,
+        node.meta,
+        node.format,
+        "".join(node.refs),
+        created_us,
+        node.body,
+    )
+
+
+def commit_fields(
+    salt: bytes,
+    role: int | None,
+    kind: str,
+    label: str,
+    run_id: str | None,
+    meta: bytes | None,
+    format: str | None,
+    refs: str,
+    created_us: int,
+    body: bytes,
+) -> bytes:
+    """The commitment of a node, from the fields of its row."""
+    envelope = frame(salt, role, kind, label, run_id, meta, format, refs, created_us)
+    return sha256(envelope + body).digest()
+
+
+def amendment_commitment(amendment: Amendment) -> bytes:
+    """What the chain knows of an amendment."""
+    return sha256(frame(amendment.salt, amendment.patch)).digest()
+
+
+def link(
+    previous: bytes,
+    *,
+    revision: int,
+    turn: str,
+    kind: str,
+    hash: bytes,
+    created_us: int,
+    leaf: int,
+    tip: int | None,
+    usage: bytes | None,
+    effects: bytes | None,
+    nodes: Iterable[tuple[int, int, str, bytes]],
+) -> bytes:
+    """The next link; nodes are (ord, parent ord, id, commitment) in commit order."""
+    row = frame(previous, revision, turn, kind, hash, created_us, leaf, tip, usage, effects)
+    parts = [row]
+    for ord, parent, id, commit in nodes:
+        parts.append(frame(ord, parent, id, commit))
+    return sha256(b"".join(parts)).digest()

@@ -1,0 +1,44 @@
+"""The merged usage ledger of a session: one line per (source, model)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.codec import encode_json
+from ledgerstone.records.usage import UsageEntry
+
+_decoder = msgspec.json.Decoder(list[UsageEntry])
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def merge(ledger: bytes | None, added: tuple[UsageEntry, ...]) -> bytes | None:
+    """The ledger with new entries added in, first seen first."""
+    if not added:
+        return ledger
+    lines = {(line.source, line.model): line for line in read(ledger)}
+    for entry in added:
+        key = (entry.source, entry.model)
+        old = lines.get(key)
+        usage = entry.usage if old is None else old.usage + entry.usage
+        lines[key] = UsageEntry(entry.model, usage, entry.source)
+    return _encoder.encode(list(lines.values()))
+
+
+def read(ledger: bytes | None) -> list[UsageEntry]:
+    """The lines of a stored ledger."""
+    return [] if ledger is None else _decoder.decode(ledger)
+
+
+def visible(ledger: bytes | None) -> list[UsageEntry]:
+    """The lines that say something: those whose total is not zero."""
+    return [line for line in read(ledger) if line.usage.total_tokens != 0]
+
+
+def encode_usage(entries: tuple[UsageEntry, ...]) -> bytes | None:
+    """The usage column of a turn row."""
+    return _encoder.encode(entries) if entries else None
+
+
+def encode_effects(effects: dict[str, object]) -> bytes | None:
+    """The effects column of a turn row: what the commit did besides adding nodes."""
+    return encode_json(effects, "effects") if effects else None

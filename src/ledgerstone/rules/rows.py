@@ -1,0 +1,63 @@
+"""The head row: everything that every commit checks and moves, one narrow row per session."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.records.leases import Lease
+from ledgerstone.rules.chain import GENESIS
+
+RECENCY_SHIFT = 14
+"""Lists are ordered through an index over updated_us >> 14 (16 ms): a busy session moves in that
+index at most once per 16 ms, and rows of one bucket are sorted by the exact time."""
+
+
+class HeadRow(msgspec.Struct):
+    """One session's head. Ords are positions in commit order, 0 means none.
+
+    leaf     where `main` stands as stored     tip   its nearest live ancestor, or itself
+    ord      the last ord given out            live  nodes that are not tombstoned
+    messages, users, first_user                of main's path: counts, and the first user message
+    branched 1 once a node's parent was not its predecessor (then paths are walked, not ranged)
+    named    how many branches besides main    amended  how many amendments exist
+    """
+
+    number: int
+    incarnation: int = 1
+    deleted_us: int | None = None
+    revision: int = 0
+    ord: int = 0
+    leaf: int = 0
+    tip: int = 0
+    tip_seq: int = 0
+    messages: int = 0
+    users: int = 0
+    first_user: int = 0
+    live: int = 0
+    branched: int = 0
+    named: int = 0
+    amended: int = 0
+    fence: int = 0
+    owner: str | None = None
+    token: str | None = None
+    claimed_us: int = 0
+    expires_us: int = 0
+    updated_us: int = 0
+    link: bytes = GENESIS
+    active_run: str | None = None
+    open_run: str | None = None
+    latest_run: str | None = None
+    ledger: bytes | None = None
+    checkpoint: str | None = None
+
+    def lease(self, session: str) -> Lease | None:
+        """The lease in the row, live or not; None when nobody holds it."""
+        if self.owner is None or self.token is None:
+            return None
+        return Lease(
+            session, self.owner, self.token, self.fence, self.claimed_us, self.expires_us
+        )
+
+    def moment(self, now_us: int) -> int:
+        """The time of the next change: now, but always later than the one before."""
+        return max(now_us, self.updated_us + 1)

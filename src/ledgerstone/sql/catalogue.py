@@ -1,0 +1,90 @@
+"""Named statements, loaded from queries/*.sql.
+
+The format stands at the top of queries/sessions.sql. Arguments are bound as numbered parameters,
+so one text serves any driver that can number them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+
+_NAME = re.compile(r"-- name: (\w+)\(([\w, ]*)\)\s*$")
+_CONDITION = re.compile(r"\s*-- if ([\w, ]+)$")
+_ARGUMENT = re.compile(r"(?<![:\w]):(\w+)")
+
+
+class Statement:
+    """One named statement and the variants its conditional lines give."""
+
+    def __init__(self, name: str, arguments: tuple[str, ...], lines: list[str]) -> None:
+        self.name = name
+        self.arguments = arguments
+        self._lines = [_conditional(line) for line in lines]
+        self._variants: dict[frozenset[str], tuple[str, tuple[str, ...]]] = {}
+        self.text = "" if self.has_conditions else self.variant(frozenset(arguments))[0]
+        self._check()
+
+    @property
+    def has_conditions(self) -> bool:
+        return any(needs for needs, _ in self._lines)
+
+    def variant(self, given: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+        """The text for the given arguments, and those it binds, in order."""
+        found = self._variants.get(given)
+        if found is None:
+            text = "\n".join(line for needs, line in self._lines if needs <= given)
+            bound = self.arguments
+            if self.has_conditions:
+                used = set(_ARGUMENT.findall(text))
+                bound = tuple(name for name in self.arguments if name in used)
+            place = {name: f"?{n}" for n, name in enumerate(bound, start=1)}
+            text = _ARGUMENT.sub(lambda match: place[match[1]], text)
+            found = self._variants[given] = (text, bound)
+        return found
+
+    def _check(self) -> None:
+        used = {name for _, line in self._lines for name in _ARGUMENT.findall(line)}
+        needed = {name for needs, _ in self._lines for name in needs}
+        if used | needed != set(self.arguments):
+            odd = (used | needed) ^ set(self.arguments)
+            raise ValueError(f"query {self.name}: arguments and text disagree on {sorted(odd)}")
+
+
+def _conditional(line: str) -> tuple[frozenset[str], str]:
+    match = _CONDITION.search(line)
+    if match is None:
+        return frozenset(), line
+    return frozenset(name.strip() for name in match[1].split(",")), line[: match.start()]
+
+
+@cache
+def load() -> dict[str, Statement]:
+    """Every statement of the family, by name."""
+    found: dict[str, Statement] = {}
+    folder = resources.files("ledgerstone.sql") / "queries"
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".sql"):
+            for statement in parse(file.read_text("utf-8")):
+                if statement.name in found:
+                    raise ValueError(f"two queries are named {statement.name}")
+                found[statement.name] = statement
+    return found
+
+
+def parse(text: str) -> Iterator[Statement]:
+    """The statements of one file."""
+    name, arguments, lines = "", tuple[str, ...](), list[str]()
+    for line in text.splitlines():
+        match = _NAME.match(line)
+        if match is not None:
+            if name:
+                yield Statement(name, arguments, lines)
+            name, lines = match[1], []
+            arguments = tuple(part.strip() for part in match[2].split(",") if part.strip())
+        elif name and line.strip() and not line.startswith("--"):
+            lines.append(line)
+    if name:
+        yield Statement(name, arguments, lines)

@@ -1,0 +1,86 @@
+"""Finding and moving the head of a session."""
+
+from __future__ import annotations
+
+from ledgerstone.errors import SessionNotFound
+from ledgerstone.rules.rows import RECENCY_SHIFT, HeadRow
+from ledgerstone.sql.tx import Tx
+
+ORD_BITS = 32
+
+
+def base_of(head: HeadRow) -> int:
+    """The first key of a session's nodes, less one."""
+    return head.number << ORD_BITS
+
+
+async def find_head(tx: Tx, tenant: str, session: str) -> HeadRow | None:
+    """The head, or None for an unknown or purged session."""
+    row = await tx.one("find_head", tenant, session)
+    return None if row is None else HeadRow(*row)
+
+
+async def need_head(tx: Tx, tenant: str, session: str) -> HeadRow:
+    """The head, or SessionNotFound."""
+    head = await find_head(tx, tenant, session)
+    if head is None:
+        raise SessionNotFound(session)
+    return head
+
+
+async def move_head(tx: Tx, head: HeadRow) -> None:
+    """Write the whole head."""
+    await tx.run(
+        "move_head",
+        head.number,
+        head.revision,
+        head.ord,
+        head.leaf,
+        head.tip,
+        head.tip_seq,
+        head.messages,
+        head.users,
+        head.first_user,
+        head.live,
+        head.branched,
+        head.named,
+        head.amended,
+        head.fence,
+        head.owner,
+        head.token,
+        head.claimed_us,
+        head.expires_us,
+        head.updated_us,
+        head.link,
+        head.active_run,
+        head.open_run,
+        head.latest_run,
+        head.ledger,
+        head.checkpoint,
+    )
+
+
+async def set_lease(tx: Tx, head: HeadRow) -> None:
+    """Write only who holds the session."""
+    await tx.run(
+        "set_lease",
+        head.number,
+        head.fence,
+        head.owner,
+        head.token,
+        head.claimed_us,
+        head.expires_us,
+    )
+
+
+async def touch(tx: Tx, head: HeadRow, updated_us: int) -> None:
+    """Note a change of the session that is not a commit."""
+    await tx.run("touch_head", head.number, updated_us)
+    await move_recency(tx, head, updated_us)
+
+
+async def move_recency(tx: Tx, head: HeadRow, updated_us: int) -> None:
+    """Move the session in the list index, only when it left its bucket."""
+    recency = updated_us >> RECENCY_SHIFT
+    if recency != head.updated_us >> RECENCY_SHIFT:
+        await tx.run("move_recency", head.number, recency)

@@ -1,0 +1,71 @@
+"""Taking, renewing, releasing and breaking leases."""
+
+from __future__ import annotations
+
+from ledgerstone.codec import encode_json
+from ledgerstone.commands.leases import (
+    BreakLease,
+    GetLease,
+    ReleaseLease,
+    RenewLease,
+    TakeLease,
+)
+from ledgerstone.records.leases import Lease
+from ledgerstone.rules import leases as rules
+from ledgerstone.rules.guard import check_alive, is_live
+from ledgerstone.sql.heads import find_head, need_head, set_lease
+from ledgerstone.sql.tx import Tx
+
+
+async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
+    """Grant the lease, or None while another owner's lives."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    if not rules.take(head, command, tx.now_us):
+        return None
+    await set_lease(tx, head)
+    return head.lease(command.session)
+
+
+async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
+    """A later expiry for the exact, unexpired lease."""
+    head = await need_head(tx, command.tenant, command.session)
+    rules.renew(head, command, tx.now_us)
+    await set_lease(tx, head)
+    renewed = head.lease(command.session)
+    assert renewed is not None
+    return renewed
+
+
+async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
+    """End this very grant; anything stale changes nothing."""
+    head = await find_head(tx, command.tenant, command.session)
+    if head is None or not rules.holds(head, command):
+        return False
+    rules.clear(head)
+    await set_lease(tx, head)
+    return True
+
+
+async def break_lease(tx: Tx, command: BreakLease) -> bool:
+    """End whatever lease lives, and fence its holder off."""
+    head = await need_head(tx, command.tenant, command.session)
+    if not is_live(head, tx.now_us):
+        return False
+    head.fence += 1
+    rules.clear(head)
+    await set_lease(tx, head)
+    body = encode_json({"by": command.by, "reason": command.reason}, "reason")
+    key = f"break/{head.fence:012d}"
+    await tx.run(
+        "replace_note", head.number, "ledger.lease", key, None, "", tx.now_us, body
+    )
+    return True
+
+
+async def get_lease(tx: Tx, query: GetLease) -> Lease | None:
+    """The live lease."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None or not is_live(head, tx.now_us):
+        return None
+    return head.lease(query.session)

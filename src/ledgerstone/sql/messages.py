@@ -1,0 +1,236 @@
+"""Messages: reading paths, pages, ranges, runs and versions."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ledgerstone.commands.nodes import (
+    CountMessages,
+    GetMessage,
+    GetVersions,
+    ListMessages,
+    ReadMessages,
+    ReadRange,
+)
+from ledgerstone.errors import Corrupt
+from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Page
+from ledgerstone.rules.bodies import ROLE_NUMBERS, read_amended, read_body
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.sql.heads import base_of, find_head
+from ledgerstone.sql.paths import MAIN, count_path, end_of, id_at, places_above, tip_of
+from ledgerstone.sql.tx import Row, Tx
+
+Patch = tuple[int, int, bytes]
+"""Version, time and whole patch of the newest amendment of a message."""
+
+
+async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
+    """A path, or its newest or oldest part, oldest first."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    leaf = await end_of(tx, head, query.branch, query.at)
+    rows = await read_path(
+        tx,
+        head,
+        leaf,
+        live=not query.deleted,
+        after_seq=query.after_seq,
+        last=query.last,
+        first=query.first,
+    )
+    return await messages_of(tx, head, query.session, rows)
+
+
+async def read_path(
+    tx: Tx,
+    head: HeadRow,
+    leaf: int,
+    *,
+    messages: bool = True,
+    live: bool = True,
+    kind: str | None = None,
+    after_seq: int = 0,
+    before_seq: int | None = None,
+    last: int | None = None,
+    first: int | None = None,
+) -> list[Row]:
+    """Rows of a path, oldest first: a range when it is straight, else a walk from the leaf."""
+    if leaf == 0 or last == 0 or first == 0:
+        return []
+    base = base_of(head)
+    given = {
+        "messages": messages or None,
+        "live": live or None,
+        "kind": kind,
+        "after_seq": after_seq or None,
+        "before_seq": before_seq,
+    }
+    if not head.branched:
+        forward = last is None
+        rows = await tx.pick(
+            "read_straight",
+            first=base + 1,
+            last=base + leaf,
+            ascending=forward or None,
+            descending=None if forward else True,
+            limit=first if forward else last,
+            **given,
+        )
+        return rows if forward else rows[::-1]
+    rows = await tx.pick("read_walked", base=base, leaf=base + leaf, limit=last, **given)
+    rows.reverse()
+    return rows if first is None else rows[:first]
+
+
+async def messages_of(
+    tx: Tx, head: HeadRow, session: str, rows: list[Row], revision: int | None = None
+) -> list[Message]:
+    """Rows as records, with the newest amendments applied."""
+    patches = await _patches(tx, head, rows, revision) if head.amended and rows else {}
+    found = []
+    before, before_id = 0, None
+    for row in rows:
+        key, parent, seq, role, _, _, run_id, _, _, _, created_us, id, raw, deleted_us = row[:14]
+        if parent != before:
+            before_id = await id_at(tx, head, parent)
+        ord = key & 0xFFFFFFFF
+        patch = patches.get(ord)
+        body = read_body(raw, id) if patch is None else read_amended(raw, patch[2], id)
+        if ROLE_NUMBERS[body.role] != role:
+            raise Corrupt("nodes", id, "role", f"{role!r} does not fit the body")
+        found.append(
+            Message(
+                body=body,
+                id=id,
+                session=session,
+                ord=ord,
+                seq=seq,
+                parent=before_id,
+                run_id=run_id,
+                created_us=created_us,
+                updated_us=None if patch is None else patch[1],
+                deleted_us=deleted_us,
+                version=0 if patch is None else patch[0],
+            )
+        )
+        before, before_id = ord, id
+    return found
+
+
+async def _patches(
+    tx: Tx, head: HeadRow, rows: list[Row], revision: int | None
+) -> dict[int, Patch]:
+    keys = [row[0] for row in rows]
+    given = {"first": min(keys), "last": max(keys), "revision": revision}
+    found = await tx.pick("amendments_between", **given)
+    return {ord: (version, created_us, patch) for ord, version, created_us, patch in found}
+
+
+async def list_messages(tx: Tx, query: ListMessages) -> Page[Message]:
+    """A page of a path, or of what one run wrote."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return Page([], total=0 if query.total else None)
+    wanted = query.offset + query.limit + 1
+    if query.run_id is not None:
+        rows, total = await _run_rows(tx, head, query)
+    else:
+        leaf = await end_of(tx, head, query.branch, None)
+        after = None if query.after is None else query.after[0]
+        rows = await read_path(
+            tx,
+            head,
+            leaf,
+            live=not query.deleted,
+            after_seq=0 if query.newest_first else after or 0,
+            before_seq=after if query.newest_first else None,
+            first=None if query.newest_first else wanted,
+            last=wanted if query.newest_first else None,
+        )
+        total = await _path_total(tx, head, leaf, query.deleted) if query.total else 0
+        if query.newest_first:
+            rows = rows[::-1]
+    rows = rows[query.offset : wanted]
+    page = rows[: query.limit]
+    items = await messages_of(tx, head, query.session, sorted(page))
+    if query.newest_first:
+        items.reverse()
+    return Page(items, len(rows) > query.limit, None, total if query.total else None)
+
+
+async def _run_rows(tx: Tx, head: HeadRow, query: ListMessages) -> tuple[list[Row], int]:
+    rows = await tx.pick(
+        "read_run",
+        number=head.number,
+        run_id=query.run_id,
+        live=None if query.deleted else True,
+    )
+    total = len(rows)
+    base = base_of(head)
+    if query.after is not None:
+        edge = base + query.after[1]
+        rows = [row for row in rows if (row[0] < edge if query.newest_first else row[0] > edge)]
+    return (rows[::-1] if query.newest_first else rows), total
+
+
+async def _path_total(tx: Tx, head: HeadRow, leaf: int, deleted: bool) -> int:
+    if not deleted:
+        return int((await count_path(tx, head, leaf))[0])
+    return sum(row[2] is not None for row in await places_above(tx, head, leaf, 0))
+
+
+async def count_messages(tx: Tx, query: CountMessages) -> int:
+    """Live messages on a path; main's count stands in the head."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return 0
+    if query.branch == MAIN:
+        return head.messages
+    tip = await tip_of(tx, head, query.branch)
+    return 0 if tip is None else int((await count_path(tx, head, tip[0]))[0])
+
+
+async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
+    """Messages of the main path by inclusive position."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    first, beyond = query.first - 1, query.last + 1
+    rows = await read_path(tx, head, head.tip, after_seq=first, before_seq=beyond)
+    return await messages_of(tx, head, query.session, rows)
+
+
+async def get_message(tx: Tx, query: GetMessage) -> Message | None:
+    """By id, soft-deleted ones too."""
+    rows = await tx.pick(
+        "find_nodes", tenant=query.tenant, id=query.id, session=query.session, messages=True
+    )
+    if not rows:
+        return None
+    session = rows[0][14]
+    head = await find_head(tx, query.tenant, session)
+    assert head is not None
+    return (await messages_of(tx, head, session, rows[:1]))[0]
+
+
+async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
+    """The original, then every amendment."""
+    message = await get_message(
+        tx, GetMessage(tenant=query.tenant, id=query.id, session=query.session)
+    )
+    head = await find_head(tx, query.tenant, query.session)
+    if message is None or head is None:
+        return []
+    key = base_of(head) + message.ord
+    row = await tx.one("body_at", key)
+    assert row is not None
+    bodies = [(0, None, read_body(row[0], query.id))]
+    for _, version, created_us, patch in await tx.pick("amendments_between", first=key, last=key):
+        bodies.append((version, created_us, read_amended(row[0], patch, query.id)))
+    return [_version(message, *version) for version in bodies]
+
+
+def _version(message: Message, version: int, updated_us: int | None, body: object) -> Message:
+    return replace(message, body=body, version=version, updated_us=updated_us)

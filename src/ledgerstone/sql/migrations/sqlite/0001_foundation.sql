@@ -1,0 +1,210 @@
+-- The foundation. The whole story in one screen:
+--
+--   sessions   the wide, rarely written row; a small integer `number` stands for (tenant, id) below
+--   heads      one narrow row per session: all that every commit checks and moves
+--   nodes      the append-only graph; key = number << 32 | ord, ord = commit order in the session
+--   turns      one row per commit: idempotency stamp, link of the hash chain, feed row and usage;
+--              pos is the commit order of the whole file
+--   branches   named leaves besides `main` (which stands in the head)
+--   amendments newer versions of messages; the node's own body never changes
+--   notes      small records beside a node, which may not exist yet (drafts are notes)
+--   contents   values: bytes kept once per session by their SHA-256
+--   documents  one row per session and name: document, state, config, frames, checkpoint
+--   run_nodes  which stretches of which sessions a run wrote
+--   stubs      what stays of a purged session: its fence and incarnation go on from here
+--
+-- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
+-- touches the same few pages (docs/adr/0006).
+
+create table sessions (
+  number integer primary key,
+  tenant text not null,
+  id text not null,
+  incarnation integer not null,
+  user text,
+  app text not null,
+  title text,
+  model text,
+  cwd text,
+  status text not null,
+  metadata blob,
+  parent text,
+  cause blob,
+  created_us integer not null,
+  recency integer not null,
+  deleted_us integer,
+  purged integer not null default 0
+) strict;
+create unique index sessions_id on sessions (tenant, id) where purged = 0;
+create index sessions_recency on sessions (tenant, recency) where purged = 0;
+create index sessions_user on sessions (tenant, user, recency) where purged = 0;
+create index sessions_created on sessions (tenant, created_us, id) where purged = 0;
+create index sessions_parent on sessions (tenant, parent) where parent is not null;
+create index sessions_purged on sessions (number) where purged = 1;
+
+create table heads (
+  number integer primary key,
+  revision integer not null default 0,
+  ord integer not null default 0,
+  leaf integer not null default 0,
+  tip integer not null default 0,
+  tip_seq integer not null default 0,
+  messages integer not null default 0,
+  users integer not null default 0,
+  first_user integer not null default 0,
+  live integer not null default 0,
+  branched integer not null default 0,
+  named integer not null default 0,
+  amended integer not null default 0,
+  fence integer not null default 0,
+  owner text,
+  token text,
+  claimed_us integer not null default 0,
+  expires_us integer not null default 0,
+  updated_us integer not null,
+  link blob not null,
+  active_run text,
+  open_run text,
+  latest_run text,
+  ledger blob,
+  checkpoint text
+) strict;
+
+create table nodes (
+  key integer primary key,
+  parent integer not null,
+  seq integer not null,
+  role integer,
+  kind text,
+  label text,
+  run_id text,
+  meta blob,
+  format text,
+  refs text,
+  created_us integer not null,
+  id text not null,
+  salt blob,
+  body blob,
+  deleted_us integer,
+  deleted_rev integer,
+  commitment blob
+) strict;
+create unique index nodes_id on nodes (id, key >> 32);
+create index nodes_kind on nodes (kind, label, id) where kind is not null;
+create index nodes_label on nodes (key >> 32, kind, label, id) where kind is not null;
+
+create table turns (
+  pos integer primary key,
+  number integer not null,
+  revision integer not null,
+  id text not null,
+  kind text not null,
+  hash blob not null,
+  link blob not null,
+  created_us integer not null,
+  leaf integer not null,
+  first_ord integer not null,
+  count integer not null,
+  usage blob,
+  effects blob
+) strict;
+create unique index turns_id on turns (id, number);
+create unique index turns_revision on turns (number, revision);
+
+create table branches (
+  number integer not null,
+  name text not null,
+  leaf integer not null,
+  primary key (number, name)
+) strict, without rowid;
+
+create table amendments (
+  key integer not null,
+  version integer not null,
+  revision integer not null,
+  created_us integer not null,
+  salt blob,
+  patch blob,
+  commitment blob not null,
+  primary key (key, version)
+) strict, without rowid;
+
+create table notes (
+  number integer not null,
+  node text not null,
+  key text not null,
+  format text,
+  refs text,
+  created_us integer not null,
+  body blob not null,
+  primary key (number, node, key)
+) strict, without rowid;
+create index notes_drafts on notes (number, node, key)
+  where key >= 'ledger.draft/' and key < 'ledger.draft0';
+
+create table contents (
+  number integer not null,
+  digest text not null,
+  data blob not null,
+  primary key (number, digest)
+) strict, without rowid;
+
+create table documents (
+  number integer not null,
+  name text not null,
+  body blob not null,
+  primary key (number, name)
+) strict, without rowid;
+
+create table runs (
+  tenant text not null,
+  id text not null,
+  number integer not null,
+  session text not null,
+  body blob not null,
+  primary key (tenant, id)
+) strict, without rowid;
+create index runs_session on runs (number);
+
+create table run_nodes (
+  run_id text not null,
+  number integer not null,
+  first_ord integer not null,
+  last_ord integer not null,
+  primary key (run_id, number, first_ord)
+) strict, without rowid;
+create index run_nodes_session on run_nodes (number);
+
+create table attachments (
+  tenant text not null,
+  session text not null,
+  id text not null,
+  uri text not null,
+  intent_us integer not null,
+  committed_us integer,
+  primary key (tenant, session, id)
+) strict, without rowid;
+create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
+
+create table work (
+  seq integer primary key autoincrement,
+  number integer not null,
+  id text not null,
+  source_key text,
+  payloads blob not null,
+  claim text,
+  claim_fence integer not null default 0,
+  enqueued_us integer not null
+) strict;
+create unique index work_id on work (number, id);
+create index work_order on work (number, seq);
+
+create table stubs (
+  tenant text not null,
+  id text not null,
+  incarnation integer not null,
+  fence integer not null,
+  link blob not null,
+  retired integer not null,
+  primary key (tenant, id)
+) strict, without rowid;

@@ -1,0 +1,82 @@
+"""Places and paths in the graph.
+
+A session that never branched has the straight path 1..leaf, read as one range. Once a node's
+parent was not its predecessor, paths are walked from the leaf upwards.
+"""
+
+from __future__ import annotations
+
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.sql.heads import base_of
+from ledgerstone.sql.tx import Row, Tx
+
+MAIN = "main"
+
+
+async def id_at(tx: Tx, head: HeadRow, ord: int) -> str | None:
+    """The id of the node at an ord; None for 0."""
+    if ord == 0:
+        return None
+    row = await tx.one("id_at", base_of(head) + ord)
+    return None if row is None else row[0]
+
+
+async def effective(tx: Tx, head: HeadRow, leaf: int) -> tuple[int, int]:
+    """The nearest live node at or above an ord, and its seq; (0, 0) when there is none."""
+    while leaf:
+        row = await tx.one("place_at", base_of(head) + leaf)
+        if row is None:
+            return (0, 0)
+        parent, seq, deleted_us, _, _ = row
+        if deleted_us is None:
+            return (leaf, seq)
+        leaf = parent
+    return (0, 0)
+
+
+async def stored_leaf(tx: Tx, head: HeadRow, branch: str) -> int | None:
+    """Where a branch stands as stored; None when there is no such branch."""
+    if branch == MAIN:
+        return head.leaf
+    row = await tx.one("get_branch", head.number, branch)
+    return None if row is None else row[0]
+
+
+async def tip_of(tx: Tx, head: HeadRow, branch: str) -> tuple[int, int] | None:
+    """The effective leaf of a branch and its seq; None when there is no such branch."""
+    if branch == MAIN:
+        return (head.tip, head.tip_seq)
+    leaf = await stored_leaf(tx, head, branch)
+    return None if leaf is None else await effective(tx, head, leaf)
+
+
+async def end_of(tx: Tx, head: HeadRow, branch: str, at: str | None) -> int:
+    """The ord a read path ends at; 0 when there is nothing to read."""
+    if at is not None:
+        row = await tx.one("find_place", head.number, at)
+        return 0 if row is None else row[0]
+    tip = await tip_of(tx, head, branch)
+    return 0 if tip is None else tip[0]
+
+
+async def places_above(tx: Tx, head: HeadRow, leaf: int, stop: int) -> list[Row]:
+    """(ord, parent, role, id, deleted_us) from a leaf down to, but without, an ord."""
+    if leaf <= stop:
+        return []
+    base = base_of(head)
+    if not head.branched:
+        return await tx.all("places_between", base + stop + 1, base + leaf)
+    return await tx.all("walk_places", base, base + leaf, stop)
+
+
+async def count_path(tx: Tx, head: HeadRow, leaf: int) -> Row:
+    """(live messages, live user messages, ord of the first of these) of a path."""
+    if leaf == 0:
+        return (0, 0, 0)
+    base = base_of(head)
+    if head.branched:
+        row = await tx.one("count_walk", base, base + leaf)
+    else:
+        row = await tx.one("count_between", base + 1, base + leaf)
+    assert row is not None
+    return row

@@ -1,0 +1,69 @@
+"""Purge: invisible in one transaction, swept in bounded ones."""
+
+from __future__ import annotations
+
+from ledgerstone.commands.sessions import PurgeSession, SweepPurged
+from ledgerstone.errors import RevisionMoved
+from ledgerstone.records.sessions import Receipt
+from ledgerstone.rules.chain import GENESIS
+from ledgerstone.sql.heads import ORD_BITS, find_head
+from ledgerstone.sql.tx import Tx
+
+_WHOLE_TABLES = (
+    ("notes", "sweep_notes"),
+    ("values", "sweep_contents"),
+    ("branches", "sweep_branches"),
+    ("documents", "sweep_documents"),
+    ("run_nodes", "sweep_run_nodes"),
+    ("work", "sweep_work"),
+    ("heads", "sweep_head"),
+    ("sessions", "sweep_session"),
+)
+
+
+async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
+    """First phase: from here on nobody sees the session."""
+    key = (command.tenant, command.id)
+    head = await find_head(tx, *key)
+    if head is None:
+        stub = await tx.one("get_stub", *key)
+        if command.retire:
+            incarnation, fence, link, _ = stub or (0, 0, GENESIS, 0)
+            await tx.run("put_stub", *key, incarnation, fence, link, 1)
+        retired = command.retire or bool(stub and stub[3])
+        return Receipt(session=command.id, retired=retired)
+    expected = command.expected_revision
+    if expected is not None and expected != head.revision:
+        raise RevisionMoved(expected, head.revision, command.id)
+    stub_fields = (head.incarnation, head.fence, head.link, int(command.retire))
+    await tx.run("put_stub", *key, *stub_fields)
+    await tx.run("mark_purged", head.number)
+    await tx.run("purge_attachments", *key)
+    await tx.run("free_session_runs" if command.keep_runs else "drop_session_runs", head.number)
+    return Receipt(
+        session=command.id,
+        existed=True,
+        incarnation=head.incarnation,
+        fence=head.fence,
+        link=head.link.hex(),
+        retired=command.retire,
+    )
+
+
+async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
+    """Second phase: at most `limit` nodes and turns; the small tables go at the end."""
+    row = await tx.one("next_purged")
+    if row is None:
+        return {}
+    number = row[0]
+    first = number << ORD_BITS
+    last = first + (1 << ORD_BITS) - 1
+    removed = {"nodes": await tx.run("sweep_nodes", first, last, command.limit)}
+    left = command.limit - removed["nodes"]
+    removed["turns"] = await tx.run("sweep_turns", number, left) if left else 0
+    if removed["nodes"] + removed["turns"] == command.limit:
+        return removed
+    removed["amendments"] = await tx.run("sweep_amendments", first, last)
+    for table, query in _WHOLE_TABLES:
+        removed[table] = await tx.run(query, number)
+    return removed

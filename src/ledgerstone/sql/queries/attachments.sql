@@ -1,0 +1,27 @@
+-- Attachments: intents and their stamps.
+
+-- name: insert_intent(tenant, session, id, uri, intent_us)
+-- The first intent stays.
+insert into attachments (tenant, session, id, uri, intent_us)
+values (:tenant, :session, :id, :uri, :intent_us)
+on conflict do nothing
+
+-- name: get_attachment(tenant, session, id)
+-- One row.
+select session, id, uri, intent_us, committed_us from attachments
+where tenant = :tenant and session = :session and id = :id
+
+-- name: stamp_attachment(tenant, session, id, committed_us)
+-- The first commit that uses an attachment stamps it.
+update attachments set committed_us = :committed_us
+where tenant = :tenant and session = :session and id = :id and committed_us is null
+
+-- name: forget_attachment(tenant, session, id)
+-- Remove the row.
+delete from attachments where tenant = :tenant and session = :session and id = :id
+
+-- name: list_uncommitted(tenant, cutoff_us)
+-- Intents that no commit used, oldest first.
+select session, id, uri, intent_us, committed_us from attachments
+where tenant = :tenant and committed_us is null and intent_us <= :cutoff_us
+order by intent_us, session, id

@@ -1,0 +1,89 @@
+-- Fork and copy: rows of one session become rows of another, in one statement each.
+
+-- name: fork_nodes(base, leaf, target)
+-- The live path of a leaf, numbered anew.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
+  where path.parent > 0
+),
+live (place, key) as (
+  select row_number() over (order by n.key), n.key
+  from path join nodes n on n.key = path.key
+  where n.deleted_us is null
+)
+insert into nodes (key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+  id, salt, body)
+select (:target << 32) + l.place, l.place - 1, l.place, n.role, n.kind, n.label, n.run_id, n.meta,
+  n.format, n.refs, n.created_us, n.id, n.salt, n.body
+from live l join nodes n on n.key = l.key
+
+-- name: fork_amendments(source, target)
+-- The newest version of each copied message.
+insert into amendments (key, version, revision, created_us, salt, patch, commitment)
+select t.key, 1, 1, a.created_us, a.salt, a.patch, a.commitment
+from amendments a
+  join nodes s on s.key = a.key
+  join nodes t on t.id = s.id and t.key >> 32 = :target
+where a.key between :source << 32 and (:source << 32) + 4294967295 and a.patch is not null
+  and a.version = (select max(version) from amendments b where b.key = a.key)
+
+-- name: copy_nodes(source, target)
+-- Every node as it is; what was hidden stays hidden.
+insert into nodes (key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+  id, salt, body, deleted_us, deleted_rev, commitment)
+select key + ((:target - :source) << 32), parent, seq, role, kind, label, run_id, meta, format,
+  refs, created_us, id, salt, body, deleted_us, iif(deleted_us is null, null, 0), commitment
+from nodes where key between :source << 32 and (:source << 32) + 4294967295
+
+-- name: copy_amendments(source, target)
+-- Every version.
+insert into amendments (key, version, revision, created_us, salt, patch, commitment)
+select key + ((:target - :source) << 32), version, 1, created_us, salt, patch, commitment
+from amendments where key between :source << 32 and (:source << 32) + 4294967295
+
+-- name: copy_branches(source, target)
+-- Named leaves.
+insert into branches (number, name, leaf)
+select :target, name, leaf from branches where number = :source
+
+-- name: copy_notes(source, target)
+-- Notes, but no drafts: they belong to the writer of the source.
+insert into notes (number, node, key, format, refs, created_us, body)
+select :target, node, key, format, refs, created_us, body from notes
+where number = :source and not (key >= 'ledger.draft/' and key < 'ledger.draft0')
+
+-- name: copy_contents(source, target)
+-- Values.
+insert into contents (number, digest, data)
+select :target, digest, data from contents where number = :source
+
+-- name: copy_documents(source, target)
+-- Documents.
+insert into documents (number, name, body)
+select :target, name, body from documents where number = :source
+
+-- name: fork_documents(source, target)
+-- The documents that a fork goes on with.
+insert into documents (number, name, body)
+select :target, name, body from documents
+where number = :source and name in ('state', 'config')
+
+-- name: copy_run_nodes(target)
+-- Where each run wrote, in the numbering of the copy.
+insert into run_nodes (run_id, number, first_ord, last_ord)
+select run_id, :target, min(key & 4294967295), max(key & 4294967295) from nodes
+where key between :target << 32 and (:target << 32) + 4294967295 and run_id is not null
+group by run_id
+
+-- name: chain_rows(first, last)
+-- What the chain knows of nodes, in commit order.
+select key & 4294967295, parent, id, salt, role, kind, label, run_id, meta, format, refs,
+  created_us, body, commitment, seq, deleted_us, deleted_rev
+from nodes where key between :first and :last order by key
+
+-- name: chain_amendments(first, last)
+-- What the chain knows of amendments.
+select key & 4294967295, version, commitment, salt, patch from amendments
+where key between :first and :last order by key, version

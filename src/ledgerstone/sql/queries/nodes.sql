@@ -1,0 +1,203 @@
+-- The graph: places, paths, nodes, messages, amendments.
+-- A row of a node is always read as: key, parent, seq, role, kind, label, run_id, meta, format,
+-- refs, created_us, id, body, deleted_us.
+
+-- name: find_place(number, id)
+-- Where a node stands.
+select key & 4294967295, seq, deleted_us, role, parent
+from nodes where id = :id and key >> 32 = :number
+
+-- name: place_at(key)
+-- A node's place by key.
+select parent, seq, deleted_us, role, id from nodes where key = :key
+
+-- name: node_content(number, id)
+-- What an idempotent append compares, and where the node is.
+select key & 4294967295, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+  body, deleted_us
+from nodes where id = :id and key >> 32 = :number
+
+-- name: id_at(key)
+-- The id of a node by key.
+select id from nodes where key = :key
+
+-- name: places_between(first, last)
+-- A straight stretch, newest first.
+select key & 4294967295, parent, role, id, deleted_us from nodes
+where key between :first and :last order by key desc
+
+-- name: walk_places(base, leaf, stop)
+-- The path of a leaf upwards, newest first, down to but without ord `stop`.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
+  where path.parent > :stop
+)
+select n.key & 4294967295, n.parent, n.role, n.id, n.deleted_us
+from path join nodes n on n.key = path.key
+order by n.key desc
+
+-- name: placed_between(first, last)
+-- What one commit placed, oldest first.
+select key & 4294967295, parent, seq, created_us, id
+from nodes where key between :first and :last order by key
+
+-- name: count_between(first, last)
+-- Live messages, live user messages and the first of these on a straight path.
+select count(*), coalesce(sum(role = 2), 0),
+  coalesce(min(case when role = 2 then key & 4294967295 end), 0)
+from nodes
+where key between :first and :last and role is not null and deleted_us is null
+
+-- name: count_walk(base, leaf)
+-- Live messages, live user messages and the first of these on a path that is walked.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
+  where path.parent > 0
+)
+select count(*), coalesce(sum(n.role = 2), 0),
+  coalesce(min(case when n.role = 2 then n.key & 4294967295 end), 0)
+from path join nodes n on n.key = path.key
+where n.role is not null and n.deleted_us is null
+
+-- name: tombstone(key, deleted_us, deleted_rev)
+-- Hide one node.
+update nodes set deleted_us = :deleted_us, deleted_rev = :deleted_rev where key = :key
+
+-- name: read_straight(first, last, messages, live, kind, after_seq, before_seq, ascending, descending, limit)
+-- Nodes of a path without branches.
+select key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us, id, body,
+  deleted_us
+from nodes
+where key between :first and :last
+  and role is not null -- if messages
+  and deleted_us is null -- if live
+  and body is not null
+  and kind = :kind -- if kind
+  and seq > :after_seq -- if after_seq
+  and seq < :before_seq -- if before_seq
+order by key -- if ascending
+order by key desc -- if descending
+limit :limit -- if limit
+
+-- name: read_walked(base, leaf, messages, live, kind, after_seq, before_seq, limit)
+-- Nodes of a path that is walked from its leaf, newest first.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
+  where path.parent > 0
+)
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us
+from path join nodes n on n.key = path.key
+where n.body is not null
+  and n.role is not null -- if messages
+  and n.deleted_us is null -- if live
+  and n.kind = :kind -- if kind
+  and n.seq > :after_seq -- if after_seq
+  and n.seq < :before_seq -- if before_seq
+limit :limit -- if limit
+
+-- name: read_run(number, run_id, live)
+-- Messages that a run wrote in a session, in commit order.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us
+from run_nodes r join nodes n
+  on n.key between (:number << 32) + r.first_ord and (:number << 32) + r.last_ord
+where r.run_id = :run_id and r.number = :number and n.run_id = :run_id
+  and n.role is not null and n.body is not null
+  and n.deleted_us is null -- if live
+order by n.key
+
+-- name: find_nodes(tenant, id, session, live, messages)
+-- Nodes of this id in the tenant, oldest session first.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us, s.id
+from nodes n join sessions s on s.number = n.key >> 32
+where n.id = :id and s.tenant = :tenant and s.purged = 0 and n.body is not null
+  and s.id = :session -- if session
+  and n.deleted_us is null -- if live
+  and n.role is not null -- if messages
+order by n.key
+
+-- name: list_session_nodes(tenant, session, kind, any_kind, message, label, run_id, before_id, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)
+-- Live nodes of one session.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us, s.id
+from sessions s join nodes n on n.key between s.number << 32 and (s.number << 32) + 4294967295
+where s.tenant = :tenant and s.id = :session and s.purged = 0 and n.deleted_us is null
+  and n.kind = :kind -- if kind
+  and n.role is not null -- if message
+  and n.label = :label -- if kind, label
+  and coalesce(n.label, '') = :label -- if any_kind, label
+  and n.run_id = :run_id -- if run_id
+  and n.id < :before_id -- if before_id
+  and n.key > (s.number << 32) + :after_ord -- if by_ord, after_ord
+  and n.key < (s.number << 32) + :after_ord -- if by_ord_desc, after_ord
+  and n.id > :after_id -- if by_id, after_id
+  and n.id < :after_id -- if by_id_desc, after_id
+order by n.key -- if by_ord
+order by n.key desc -- if by_ord_desc
+order by n.id -- if by_id
+order by n.id desc -- if by_id_desc
+limit :limit
+
+-- name: list_tenant_nodes(tenant, kind, any_kind, message, label, run_id, before_id, after_session, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)
+-- Live nodes of every session of the tenant: by session id and ord, or by node id.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us, s.id
+from nodes n join sessions s on s.number = n.key >> 32
+where s.tenant = :tenant and s.purged = 0 and n.deleted_us is null
+  and n.kind = :kind -- if kind
+  and n.role is not null -- if message
+  and n.label = :label -- if kind, label
+  and coalesce(n.label, '') = :label -- if any_kind, label
+  and n.run_id = :run_id -- if run_id
+  and n.key >> 32 in (select number from run_nodes where run_id = :run_id) -- if run_id
+  and n.id < :before_id -- if before_id
+  and (s.id, n.key & 4294967295) > (:after_session, :after_ord) -- if by_ord, after_session
+  and (s.id, n.key & 4294967295) < (:after_session, :after_ord) -- if by_ord_desc, after_session
+  and (n.id, s.id) > (:after_id, :after_session) -- if by_id, after_session
+  and (n.id, s.id) < (:after_id, :after_session) -- if by_id_desc, after_session
+order by s.id, n.key -- if by_ord
+order by s.id desc, n.key desc -- if by_ord_desc
+order by n.id, s.id -- if by_id
+order by n.id desc, s.id desc -- if by_id_desc
+limit :limit
+
+-- name: last_amendment(key)
+-- The newest version of a node and its whole patch.
+select version, patch from amendments where key = :key order by version desc limit 1
+
+-- name: insert_amendment(key, version, revision, created_us, salt, patch, commitment)
+-- A newer version.
+insert into amendments (key, version, revision, created_us, salt, patch, commitment)
+values (:key, :version, :revision, :created_us, :salt, :patch, :commitment)
+
+-- name: amendments_between(first, last, revision)
+-- Versions of nodes in a stretch, oldest first, up to a revision.
+select key & 4294967295, version, created_us, patch from amendments
+where key between :first and :last and patch is not null
+  and revision <= :revision -- if revision
+order by key, version
+
+-- name: path_at(base, leaf, revision)
+-- A path as it was: every node with what time travel must know of it, newest first.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
+  where path.parent > 0
+)
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, null
+from path join nodes n on n.key = path.key
+where n.deleted_rev is null or n.deleted_rev > :revision
+
+-- name: body_at(key)
+-- The body of a node by key, and its id.
+select body, id from nodes where key = :key

@@ -1,0 +1,77 @@
+-- What stays of a purged session, and how the rest goes.
+
+-- name: get_stub(tenant, id)
+-- What a purged session left behind.
+select incarnation, fence, link, retired from stubs where tenant = :tenant and id = :id
+
+-- name: put_stub(tenant, id, incarnation, fence, link, retired)
+-- Leave a stub; once retired it stays retired.
+insert into stubs (tenant, id, incarnation, fence, link, retired)
+values (:tenant, :id, :incarnation, :fence, :link, :retired)
+on conflict (tenant, id) do update set incarnation = excluded.incarnation,
+  fence = excluded.fence, link = excluded.link, retired = max(retired, excluded.retired)
+
+-- name: mark_purged(number)
+-- Invisible from now on.
+update sessions set purged = 1 where number = :number
+
+-- name: purge_attachments(tenant, session)
+-- Attachments belong to the id, not the number, so they go at once.
+delete from attachments where tenant = :tenant and session = :session
+
+-- name: drop_session_runs(number)
+-- Runs go with their session.
+delete from runs where number = :number
+
+-- name: free_session_runs(number)
+-- Kept runs belong to no session row any more.
+update runs set number = 0 where number = :number
+
+-- name: next_purged()
+-- A session whose rows are still to be swept.
+select number from sessions where purged = 1 order by number limit 1
+
+-- name: sweep_nodes(first, last, limit)
+-- Some nodes.
+delete from nodes where key in (
+  select key from nodes where key between :first and :last limit :limit)
+
+-- name: sweep_amendments(first, last)
+-- All amendments.
+delete from amendments where key between :first and :last
+
+-- name: sweep_turns(number, limit)
+-- Some turns.
+delete from turns where pos in (select pos from turns where number = :number limit :limit)
+
+-- name: sweep_notes(number)
+-- All notes.
+delete from notes where number = :number
+
+-- name: sweep_contents(number)
+-- All values.
+delete from contents where number = :number
+
+-- name: sweep_branches(number)
+-- All branches.
+delete from branches where number = :number
+
+-- name: sweep_documents(number)
+-- All documents.
+delete from documents where number = :number
+
+-- name: sweep_run_nodes(number)
+-- What runs wrote here.
+delete from run_nodes where number = :number
+
+-- name: sweep_work(number)
+-- The queue.
+delete from work where number = :number
+
+-- name: sweep_head(number)
+-- The head.
+delete from heads where number = :number
+
+-- name: sweep_session(number)
+-- The session row itself, last: until then the sweep can be resumed.
+delete from sessions where number = :number

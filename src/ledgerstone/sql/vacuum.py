@@ -1,0 +1,103 @@
+"""Vacuum: erase hidden bodies, keep the chain whole."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.errors import Corrupt
+from ledgerstone.records.reports import Vacuumed
+from ledgerstone.records.turns import Checkpoint
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.sql.chains import row_commitment
+from ledgerstone.sql.heads import base_of, need_head
+from ledgerstone.sql.notes import split_refs
+from ledgerstone.sql.paths import places_above
+from ledgerstone.sql.tx import Row, Tx
+
+
+async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
+    """Erase what may go; with dry_run only say what would."""
+    head = await need_head(tx, command.tenant, command.session)
+    doomed = await _doomed(tx, head, command)
+    notes = await tx.all("stale_notes", head.number, command.notes_before_us)
+    lost = {row[0] for row in doomed}
+    values = await _loose_values(tx, head, lost, {(node, key) for node, key, _ in notes})
+    report = Vacuumed(
+        nodes=len(doomed),
+        notes=len(notes),
+        values=len(values),
+        body_bytes=sum(len(row[12]) for row in doomed) + sum(size for _, size in values),
+        dry_run=command.dry_run,
+    )
+    if not command.dry_run:
+        await _erase(tx, head, doomed)
+        for node, key, _ in notes:
+            await tx.run("drop_note", head.number, node, key)
+        for digest, _ in values:
+            await tx.run("drop_value", head.number, digest)
+    return report
+
+
+async def _doomed(tx: Tx, head: HeadRow, command: VacuumSession) -> list[Row]:
+    base = base_of(head)
+    span = {"first": base + 1, "last": base + head.ord}
+    if command.unreachable:
+        reached = await _reachable(tx, head)
+        places = await tx.pick("live_places", **span, before_us=command.before_us)
+        loose = [ord for (ord,) in places if ord not in reached]
+        rows = [await tx.all("chain_rows", base + ord, base + ord) for ord in loose]
+        hidden = await tx.pick("erasable", **span, before_us=command.before_us)
+        return sorted(hidden + [row[0] for row in rows])
+    return await tx.pick("erasable", **span, before_us=command.before_us)
+
+
+async def _reachable(tx: Tx, head: HeadRow) -> set[int]:
+    leaves = [head.leaf] + [leaf for _, leaf in await tx.all("list_branches", head.number)]
+    reached: set[int] = set()
+    for leaf in leaves:
+        reached.update(row[0] for row in await places_above(tx, head, leaf, 0))
+    return reached
+
+
+async def _erase(tx: Tx, head: HeadRow, doomed: list[Row]) -> None:
+    base = base_of(head)
+    visible = {ord for (ord,) in await tx.pick("live_places", first=base, last=base + head.ord)}
+    for row in doomed:
+        key = base + row[0]
+        if row[0] in visible:
+            await tx.run("tombstone", key, tx.now_us, head.revision)
+        await tx.run("erase_node", key, row_commitment(row))
+        await tx.run("erase_amendments", key)
+    gone = sum(row[0] in visible for row in doomed)
+    if gone:
+        await tx.run("set_live", head.number, head.live - gone)
+
+
+async def _loose_values(
+    tx: Tx, head: HeadRow, lost: set[int], dropped: set[tuple[str, str]]
+) -> list[tuple[str, int]]:
+    """Values that nothing live points at."""
+    base = base_of(head)
+    kept: set[str] = set()
+    for ord, refs in await tx.all("node_refs", base + 1, base + head.ord):
+        if ord not in lost:
+            kept.update(split_refs(refs))
+    for node, key, refs in await tx.all("note_refs", head.number):
+        if (node, key) not in dropped:
+            kept.update(split_refs(refs))
+    kept |= await _checkpoint_refs(tx, head)
+    return [(d, size) for d, size in await tx.all("list_values", head.number) if d not in kept]
+
+
+async def _checkpoint_refs(tx: Tx, head: HeadRow) -> set[str]:
+    """A manifest that can not be read stops the vacuum: nothing may be judged loose without it."""
+    if head.checkpoint is None:
+        return set()
+    row = await tx.one("get_document", head.number, "checkpoint")
+    try:
+        manifest = msgspec.json.decode(row[0] if row else b"", type=Checkpoint)
+    except msgspec.MsgspecError as error:
+        raise Corrupt("documents", head.checkpoint, "checkpoint", str(error)) from None
+    refs = (head.checkpoint, manifest.tool_state, manifest.plugins, manifest.execution)
+    return {ref for ref in refs if ref is not None}

@@ -1,0 +1,1 @@
+"""What Ledgerstone ships for those who test with it: conformance, promises, faults."""

@@ -1,0 +1,173 @@
+"""What the conformance suite runs on: a place to keep sessions, and ways to open it again.
+
+An author of another backend writes one fixture and imports the classes:
+
+    from ledgerstone.testing.bed import Bed
+    from ledgerstone.testing.conformance import *
+
+    @pytest.fixture
+    def backend(tmp_path):
+        clock = ManualClock()
+        with Bed("mine", lambda: MyBackend(tmp_path / "store", clock), clock=clock) as bed:
+            yield bed
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ledgerstone.api_sync.store import Store
+from ledgerstone.clock import ManualClock
+from ledgerstone.codec import decode_json
+from ledgerstone.commands import Command, Query
+from ledgerstone.commands.nodes import ListBranches, ListDrafts, ListNodes, ReadMessages
+from ledgerstone.commands.runs import LatestRun
+from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
+from ledgerstone.commands.turns import ListTurns
+from ledgerstone.commands.work import ListWork
+from ledgerstone.ports.backend import Backend
+
+DOCUMENTS = ("document", "state", "config", "frames", "checkpoint")
+
+A = TypeVar("A")
+
+
+class Bed:
+    """One backend under test. `name` is what its promises are counted for.
+
+    `factory` opens the same place each time it is called; a backend that is not persistent is
+    made once, and everything that opens it shares that one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        factory: Callable[[], Backend],
+        *,
+        clock: ManualClock,
+        persistent: bool = True,
+        url: str = "",
+        variant: str = "",
+    ) -> None:
+        self.name = name
+        self.variant = variant or name
+        self.clock = clock
+        self.persistent = persistent
+        self.url = url
+        self._factory = factory
+        self._backends: list[Backend] = []
+        # A store that nobody holds any more closes its backend, so all of them are kept here.
+        self._stores: list[Store] = []
+        self._store: Store | None = None
+
+    def __repr__(self) -> str:
+        return f"<Bed {self.variant}>"
+
+    @property
+    def store(self) -> Store:
+        """The store of the tenant "default", opened when it is first needed."""
+        if self._store is None:
+            self._store = self._store_on(self.port, "default")
+        return self._store
+
+    @property
+    def port(self) -> Backend:
+        """The backend below `store`, for what is easier said as a command."""
+        if not self._backends:
+            self._backends.append(self._factory())
+        return self._backends[0]
+
+    def open(self, tenant: str | None = "default") -> Store:
+        """Another store on the same place: a handle of its own where the backend has such."""
+        if not self.persistent and tenant is not None:
+            return self.store.for_tenant(tenant)
+        return self._store_on(self._another(), tenant)
+
+    def reopen(self) -> Store:
+        """Close everything and open the place again; what is not persistent just goes on."""
+        self._store = None
+        if self.persistent:
+            self._close_backends()
+        return self.store
+
+    def write(self, command: Command[A]) -> A:
+        return self.port.write(command)
+
+    def ask(self, query: Query[A]) -> A:
+        answer: A = self.port.read([query])[0]
+        return answer
+
+    def ask_all(self, *queries: Query[Any]) -> list[Any]:
+        return self.port.read(queries)
+
+    def texts(self, session: str, branch: str = "main") -> list[str]:
+        """The texts of a path, oldest first: the shortest way to say what a session shows."""
+        return [message.text for message in self.store.messages.history(session, branch=branch)]
+
+    def revision(self, session: str) -> int:
+        """The revision of a session; 0 before its first commit."""
+        head = self.store.sessions.head(session)
+        return 0 if head is None else head.revision
+
+    def state(self, session: str) -> Any:
+        """The state document of a session, {} before there is one."""
+        data = self.ask(GetDocument(tenant="default", session=session, name="state"))
+        return {} if data is None else decode_json(data)
+
+    def snapshot(self, session: str, tenant: str = "default") -> list[Any]:
+        """Everything that can be read of a session, to compare with later."""
+        place: dict[str, Any] = {"tenant": tenant, "session": session}
+        documents = [GetDocument(name=name, **place) for name in DOCUMENTS]
+        return self.ask_all(
+            GetSession(tenant=tenant, id=session),
+            GetHead(tenant=tenant, id=session),
+            ReadMessages(deleted=True, **place),
+            ListNodes(notes=True, resolve=True, **place),
+            ListBranches(**place),
+            ListTurns(**place),
+            ListDrafts(**place),
+            ListWork(**place),
+            LatestRun(**place),
+            *documents,
+        )
+
+    @contextlib.contextmanager
+    def unchanged(self, session: str, tenant: str = "default") -> Iterator[None]:
+        """Around a call that must fail or do nothing: not one field of the session may move."""
+        before = self.snapshot(session, tenant)
+        yield
+        after = self.snapshot(session, tenant)
+        assert after == before, f"session {session} was changed"
+
+    def close(self) -> None:
+        self._store = None
+        self._close_backends()
+
+    def _store_on(self, backend: Backend, tenant: str | None) -> Store:
+        store = Store(backend, tenant=tenant)
+        self._stores.append(store)
+        return store
+
+    def _another(self) -> Backend:
+        if not self.persistent:
+            return self.port
+        self._backends.append(self._factory())
+        return self._backends[-1]
+
+    def _close_backends(self) -> None:
+        while self._backends:
+            self._backends.pop().close()
+
+    def __enter__(self) -> Bed:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

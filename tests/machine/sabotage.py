@@ -1,0 +1,79 @@
+"""Backends that lie a little: the machine has to notice each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from ledgerstone.commands import Command, Query
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.errors import Fenced, LeaseHeld
+from ledgerstone.ports.backend import Backend
+from ledgerstone.records.sessions import Head
+from ledgerstone.testing.wrappers import Wrapper
+
+A = TypeVar("A")
+
+EVERY = 7
+
+
+class DropsANode(Wrapper):
+    """Every seventh commit that has nodes loses its last one, and answers as if it had not."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._commits = 0
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, CommitTurn) and command.nodes:
+            self._commits += 1
+            if self._commits % EVERY == 0:
+                shorter = msgspec.structs.replace(command, nodes=command.nodes[:-1])
+                return self.inner.write(shorter)  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
+class AnswersAnOldHead(Wrapper):
+    """A cache that is not told about commits: each head is answered once more after it moved."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._heads: dict[tuple[str, str], Head] = {}
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        answers = self.inner.read(queries)
+        for n, (query, answer) in enumerate(zip(queries, answers, strict=True)):
+            if isinstance(query, GetHead) and answer is not None:
+                answers[n] = self._heads.get((query.tenant, query.id), answer)
+                self._heads[query.tenant, query.id] = answer
+        return answers
+
+
+class SaysTheWrongError(Wrapper):
+    """A held session is reported as a lost one: callers would stop instead of waiting."""
+
+    def write(self, command: Command[A]) -> A:
+        try:
+            return self.inner.write(command)
+        except LeaseHeld as held:
+            raise Fenced(held.session, 0, 1) from None
+
+
+class AppliesRetriesTwice(Wrapper):
+    """A repeated turn is taken for a new one: what a lost answer would then cost."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._seen: dict[tuple[str, str, str], int] = {}
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, CommitTurn):
+            key = (command.tenant, command.session, command.turn)
+            self._seen[key] = self._seen.get(key, 0) + 1
+            if self._seen[key] > 1:
+                renamed = f"{command.turn}/{self._seen[key]}"
+                command = msgspec.structs.replace(command, turn=renamed)  # type: ignore[assignment]
+        return self.inner.write(command)

@@ -1,0 +1,102 @@
+"""Random commands to the model and to every other backend; each answer must be the same.
+
+    LEDGERSTONE_MACHINE_EXAMPLES=2000 LEDGERSTONE_MACHINE_STEPS=80 pytest tests/machine
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from ledgerstone.backends.memory import MemoryBackend
+from ledgerstone.backends.sqlite import SqliteBackend
+from ledgerstone.clock import ManualClock
+from ledgerstone.ports.backend import Backend
+from ledgerstone.testing.wrappers import Reopening, Wrapper
+from tests.machine.machine import Differs, Make, machine_of
+from tests.machine.sabotage import (
+    AnswersAnOldHead,
+    AppliesRetriesTwice,
+    DropsANode,
+    SaysTheWrongError,
+)
+
+EXAMPLES = int(os.environ.get("LEDGERSTONE_MACHINE_EXAMPLES", "60"))
+STEPS = int(os.environ.get("LEDGERSTONE_MACHINE_STEPS", "30"))
+CONTROL_EXAMPLES = 400
+
+
+def open_memory(clock: ManualClock) -> Backend:
+    return MemoryBackend(clock=clock)
+
+
+def sqlite_in(folder: Path) -> Make:
+    """A fresh file for each example."""
+
+    def open_sqlite(clock: ManualClock) -> Backend:
+        path = Path(tempfile.mkdtemp(dir=folder)) / "store.db"
+        return SqliteBackend(path, clock=clock)
+
+    return open_sqlite
+
+
+def reopening_in(folder: Path) -> Make:
+    def open_reopening(clock: ManualClock) -> Backend:
+        path = Path(tempfile.mkdtemp(dir=folder)) / "store.db"
+        return Reopening(lambda: SqliteBackend(path, clock=clock))
+
+    return open_reopening
+
+
+def run(subject: Make, seed: int, examples: int, *, shrink: bool = True) -> None:
+    print(f"machine seed {seed}, {examples} examples of {STEPS} steps")
+    machine = machine_of(open_memory, subject)
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    rules = settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        phases=phases,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=rules)
+
+
+def test_sqlite_answers_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(sqlite_in(tmp_path), seed, EXAMPLES)
+
+
+@pytest.mark.slow
+def test_sqlite_answers_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+    run(reopening_in(tmp_path), seed, max(1, EXAMPLES // 10))
+
+
+def test_the_model_answers_like_itself(seed: int) -> None:
+    """Two instances of the model: what differs here is the machine's own fault."""
+    run(open_memory, seed, EXAMPLES)
+
+
+LIES = [DropsANode, AnswersAnOldHead, SaysTheWrongError, AppliesRetriesTwice]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
+def test_a_backend_that_lies_is_caught(lie: Callable[[Backend], Wrapper], seed: int) -> None:
+    """The negative control: the same machine over a model that one wrapper falsifies."""
+    with pytest.raises(Differs):
+        run(lambda clock: lie(open_memory(clock)), seed, CONTROL_EXAMPLES, shrink=False)
+
+
+def test_a_lying_sqlite_is_caught(tmp_path: Path, seed: int) -> None:
+    make = sqlite_in(tmp_path)
+    with pytest.raises(Differs):
+        run(lambda clock: DropsANode(make(clock)), seed, CONTROL_EXAMPLES, shrink=False)

@@ -1,0 +1,278 @@
+"""Write the blocking face of the library from the async one.
+
+`src/ledgerstone/api/*.py` is the source, `src/ledgerstone/api_sync/*.py` the result, word by word:
+`async` and `await` fall away and the words of `WORDS` are replaced, in code as well as in strings
+and comments, so that `__all__`, annotations in quotes and documentation name the right class.
+
+Two kinds of files are written by hand for both faces and never translated: `x_async.py` and its
+twin `x_blocking.py`, both in api/. Importing from the first becomes importing from the second.
+
+    make_sync.py            write what changed, remove what has no source
+    make_sync.py --check    change nothing; exit 1 and name what is stale
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = "# Generated from api/{name} by tools/make_sync.py: edit that, then run `make sync`.\n"
+HEADER_START = "# Generated from api/"
+
+# Every other name that starts with `Async` and a capital just loses that prefix. A word that is
+# listed here and stands nowhere in api/ is an error: the table must not rot.
+WORDS = {
+    "AbstractAsyncContextManager": "AbstractContextManager",
+    "asynccontextmanager": "contextmanager",
+    "StopAsyncIteration": "StopIteration",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "aclose": "close",
+    "awrite": "write",
+    "aread": "read",
+}
+# A young api/ does not need all of the vocabulary yet; it is judged above this many files.
+FEW_FILES = 3
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+ASYNC_PREFIX = re.compile(r"^(_*)Async(?=[A-Z])")
+# In prose `await` may be an ordinary word; before a call it is code in an example.
+ASYNC_IN_TEXT = re.compile(r"\basync (?=(?:def|with|for)\b)|\bawait (?=[\w.]+\()")
+API_PACKAGES = {".", "..api", "ledgerstone.api"}
+ABSOLUTE_API = re.compile(r"^(ledgerstone\.|\.\.)api(?=\.|$)")
+# Python 3.12 began to split f-strings into tokens; before that they are plain STRING tokens.
+TEXT_TOKENS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)}
+LAYOUT_TOKENS = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT}
+
+
+class CannotTranslate(Exception):
+    """The source says something that has no blocking twin by mere substitution."""
+
+
+@dataclass
+class Edit:
+    """Replace the characters from `start` up to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass
+class Translator:
+    """Translates files one by one and remembers which words of the table it met."""
+
+    used: set[str] = field(default_factory=set)
+
+    def translate(self, source: str) -> str:
+        """The blocking twin of one file, not yet formatted."""
+        pieces: list[str] = []
+        done = 0
+        for edit in sorted(self._edits(source), key=lambda edit: edit.start):
+            pieces += [source[done : edit.start], edit.text]
+            done = edit.end
+        return "".join([*pieces, source[done:]])
+
+    def _edits(self, source: str) -> Iterator[Edit]:
+        for line in logical_lines(source):
+            module = module_edit(line)
+            if module is not None:
+                yield module
+            after = module.end if module is not None else 0
+            rest = [token for token in line if token.start >= after]
+            yield from self._edits_of_line(source, rest)
+
+    def _edits_of_line(self, source: str, line: list[Token]) -> Iterator[Edit]:
+        for token, following in zip(line, [*line[1:], None], strict=True):
+            if token.is_dropped_before(following):
+                yield Edit(token.start, following.start if following else token.end, "")
+            elif token.kind == tokenize.NAME:
+                yield Edit(token.start, token.end, self._word(token.string))
+            elif token.kind in TEXT_TOKENS:
+                text = source[token.start : token.end]
+                yield Edit(token.start, token.end, self._text(text))
+
+    def _word(self, word: str) -> str:
+        if word in WORDS:
+            self.used.add(word)
+            return WORDS[word]
+        return ASYNC_PREFIX.sub(r"\1", word)
+
+    def _text(self, text: str) -> str:
+        return WORD.sub(lambda match: self._word(match[0]), ASYNC_IN_TEXT.sub("", text))
+
+
+@dataclass
+class Token:
+    """A token with its place as offsets into the source, which is what an edit needs."""
+
+    kind: int
+    string: str
+    start: int
+    end: int
+
+    def is_dropped_before(self, following: Token | None) -> bool:
+        if self.kind != tokenize.NAME or following is None:
+            return False
+        if self.string == "async":
+            return following.string in ("def", "with", "for")
+        return self.string == "await"
+
+
+def logical_lines(source: str) -> Iterator[list[Token]]:
+    """The tokens of each statement; comments between statements join the one that follows."""
+    # Not splitlines(): tokenize ends a line at a newline only, never at a form feed and the like.
+    line_starts = [0]
+    for text in source.split("\n"):
+        line_starts.append(line_starts[-1] + len(text) + 1)
+    comments: list[Token] = []
+    line: list[Token] = []
+    for kind, string, (row, column), (end_row, end_column), _ in tokenize.generate_tokens(
+        io.StringIO(source).readline
+    ):
+        start, end = line_starts[row - 1] + column, line_starts[end_row - 1] + end_column
+        token = Token(kind, string, start, end)
+        if kind in LAYOUT_TOKENS and not line:
+            comments += [token] if kind == tokenize.COMMENT else []
+        elif kind == tokenize.NEWLINE:
+            yield line
+            line = []
+        elif kind not in (tokenize.NL, tokenize.ENDMARKER):
+            line.append(token)
+    if comments:
+        yield comments
+
+
+def module_edit(line: list[Token]) -> Edit | None:
+    """How the module that an import names must change; None when the line is no `from` import."""
+    words = [token.string for token in line]
+    if words[0] == "import" and words[1:4] == ["ledgerstone", ".", "api"]:
+        raise CannotTranslate("write `from ledgerstone.api... import`, not `import`")
+    if words[0] != "from":
+        return None
+    end = words.index("import")
+    module, names = "".join(words[1:end]), words[end + 1 :]
+    if module in API_PACKAGES and any(name.endswith("_async") for name in names):
+        raise CannotTranslate(f"import the names from the module, not the module: {names}")
+    return Edit(line[1].start, line[end - 1].end, blocking_module(module))
+
+
+def blocking_module(module: str) -> str:
+    """Where the blocking face finds what the async face imports from `module`."""
+    if module.endswith("_async"):
+        # Hand-written twins stay in api/, so a neighbour there is no neighbour in api_sync/.
+        beside = re.sub(r"^\.(?=\w)", "..api.", module)
+        return beside.removesuffix("_async") + "_blocking"
+    return ABSOLUTE_API.sub(r"\1api_sync", module)
+
+
+def is_translated(path: Path) -> bool:
+    return not path.stem.endswith(("_async", "_blocking"))
+
+
+def translate_folder(source: Path, translator: Translator) -> dict[str, str]:
+    """The finished text of every generated file, by name."""
+    results: dict[str, str] = {}
+    for path in filter(is_translated, sorted(source.glob("*.py"))):
+        try:
+            body = translator.translate(path.read_text(encoding="utf-8"))
+        except (CannotTranslate, SyntaxError, tokenize.TokenError) as error:
+            raise CannotTranslate(f"{path}: {error}") from error
+        results[path.name] = HEADER.format(name=path.name) + body
+    return formatted(results)
+
+
+def formatted(files: dict[str, str]) -> dict[str, str]:
+    """Put through ruff in a folder of its own, so that `--check` never touches the tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        run_ruff("check", "--fix", "--select", "I", folder)
+        run_ruff("format", folder)
+        return {name: (Path(folder) / name).read_text(encoding="utf-8") for name in files}
+
+
+def run_ruff(verb: str, *arguments: str) -> None:
+    config = str(ROOT / "pyproject.toml")
+    command = [sys.executable, "-m", "ruff", verb, "--quiet", "--no-cache", "--config", config]
+    done = subprocess.run(
+        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise CannotTranslate(f"ruff {verb} refused the result:\n{done.stdout}{done.stderr}")
+
+
+def differences(target: Path, expected: dict[str, str]) -> dict[Path, str | None]:
+    """What must be written (path to text) and what must go (path to None)."""
+    changes: dict[Path, str | None] = {}
+    for name, text in expected.items():
+        path = target / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            changes[path] = text
+    for path in sorted(target.glob("*.py")):
+        if path.name in expected:
+            continue
+        if not path.read_text(encoding="utf-8").startswith(HEADER_START):
+            raise CannotTranslate(f"{path}: only generated files live here, and this is not one")
+        changes[path] = None
+    return changes
+
+
+def apply(changes: dict[Path, str | None]) -> None:
+    for path, text in changes.items():
+        if text is None:
+            path.unlink()
+            print(f"removed {path.name}: it has no source any more")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.name}")
+
+
+def unused_words(translator: Translator, file_count: int) -> list[str]:
+    return sorted(WORDS.keys() - translator.used) if file_count > FEW_FILES else []
+
+
+def make(package: Path, *, check: bool) -> int:
+    """Bring `package`/api_sync up to date, or say what is stale; the answer is the exit status."""
+    source, target = package / "api", package / "api_sync"
+    translator = Translator()
+    expected = translate_folder(source, translator)
+    changes = differences(target, expected)
+    unused = unused_words(translator, len(expected))
+    if check:
+        for path in changes:
+            print(f"stale: {path.parent.name}/{path.name} (run `make sync`)", file=sys.stderr)
+    else:
+        apply(changes)
+    for word in unused:
+        print(f"unused word in WORDS of tools/make_sync.py: {word}", file=sys.stderr)
+    return 1 if unused or (check and changes) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="change nothing, name what is stale")
+    package = ROOT / "src" / "ledgerstone"
+    parser.add_argument("--package", type=Path, default=package, help="the folder with api/")
+    options = parser.parse_args()
+    try:
+        return make(options.package, check=options.check)
+    except CannotTranslate as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
