@@ -1,1 +1,118 @@
-"""Ledgerstone: the durable state layer of AI agents."""
+"""Ledgerstone: the durable state layer of AI agents. The public names, nothing else."""
+
+from ledgerstone.api.store import AsyncStore
+from ledgerstone.api_sync.store import Store
+from ledgerstone.clock import ManualClock
+from ledgerstone.errors import (
+    AlreadyExists,
+    BackendError,
+    BranchNotFound,
+    Busy,
+    ClaimLost,
+    Conflict,
+    Corrupt,
+    Damaged,
+    Fenced,
+    IllegalTransition,
+    InvalidValue,
+    LeafMoved,
+    LeaseExpired,
+    LeaseHeld,
+    LedgerstoneError,
+    MessageNotFound,
+    Misuse,
+    NodeNotFound,
+    NotADatabase,
+    NotFound,
+    NotSupported,
+    OutcomeUnknown,
+    ReadOnly,
+    RevisionMoved,
+    RunNotFound,
+    SchemaTooNew,
+    SchemaTooOld,
+    SessionBindingMismatch,
+    SessionDeleted,
+    SessionNotFound,
+    SessionRetired,
+    StorageFull,
+    StoreClosed,
+    Timeout,
+    TurnConflict,
+    Unavailable,
+)
+from ledgerstone.ids import derive
+from ledgerstone.records.messages import (
+    Message,
+    assistant,
+    message,
+    system,
+    tool_call,
+    tool_result,
+    user,
+)
+from ledgerstone.records.nodes import Node, Opaque
+from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.usage import Cost, Usage
+
+__all__ = [
+    # stores
+    "AsyncStore",
+    "Store",
+    # what is stored
+    "Session",
+    "Message",
+    "Node",
+    "Opaque",
+    "Run",
+    "Usage",
+    "Cost",
+    # making messages and ids
+    "user",
+    "assistant",
+    "system",
+    "tool_result",
+    "tool_call",
+    "message",
+    "derive",
+    # time, for tests
+    "ManualClock",
+    # what can go wrong
+    "LedgerstoneError",
+    "Misuse",
+    "InvalidValue",
+    "SessionBindingMismatch",
+    "StoreClosed",
+    "NotSupported",
+    "NotFound",
+    "SessionNotFound",
+    "MessageNotFound",
+    "NodeNotFound",
+    "BranchNotFound",
+    "RunNotFound",
+    "Conflict",
+    "AlreadyExists",
+    "RevisionMoved",
+    "LeafMoved",
+    "TurnConflict",
+    "SessionDeleted",
+    "SessionRetired",
+    "IllegalTransition",
+    "LeaseHeld",
+    "LeaseExpired",
+    "Fenced",
+    "ClaimLost",
+    "Unavailable",
+    "Busy",
+    "Timeout",
+    "StorageFull",
+    "ReadOnly",
+    "OutcomeUnknown",
+    "Damaged",
+    "Corrupt",
+    "NotADatabase",
+    "SchemaTooNew",
+    "SchemaTooOld",
+    "BackendError",
+]

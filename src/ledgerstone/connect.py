@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from urllib.parse import unquote
 
-from ledgerstone.clock import Clock
+from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.errors import InvalidValue, NotSupported
 from ledgerstone.ports.backend import Backend
 
@@ -38,11 +37,11 @@ def open_backend(
     if scheme == "memory":
         from ledgerstone.backends.memory import open_memory
 
-        return open_memory(durability=durability, clock=clock)
+        return open_memory(durability=durability, clock=clock or SystemClock())
     if scheme == "sqlite":
         from ledgerstone.backends.sqlite import open_sqlite
 
-        return open_sqlite(Path(rest), durability=durability, clock=clock)
+        return open_sqlite(rest, durability=durability, clock=clock or SystemClock())
     raise NotSupported(f"{scheme}:// stores", hint=_LATER[scheme])
 
 

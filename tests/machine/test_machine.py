@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.sqlite import SqliteBackend
+from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Reopening, Wrapper
@@ -40,19 +40,22 @@ def open_memory(clock: ManualClock) -> Backend:
 def sqlite_in(folder: Path) -> Make:
     """A fresh file for each example."""
 
-    def open_sqlite(clock: ManualClock) -> Backend:
-        path = Path(tempfile.mkdtemp(dir=folder)) / "store.db"
-        return SqliteBackend(path, clock=clock)
+    def make(clock: ManualClock) -> Backend:
+        return open_sqlite(fresh_path(folder), clock=clock)
 
-    return open_sqlite
+    return make
 
 
 def reopening_in(folder: Path) -> Make:
-    def open_reopening(clock: ManualClock) -> Backend:
-        path = Path(tempfile.mkdtemp(dir=folder)) / "store.db"
-        return Reopening(lambda: SqliteBackend(path, clock=clock))
+    def make(clock: ManualClock) -> Backend:
+        path = fresh_path(folder)
+        return Reopening(lambda: open_sqlite(path, clock=clock))
 
-    return open_reopening
+    return make
+
+
+def fresh_path(folder: Path) -> str:
+    return str(Path(tempfile.mkdtemp(dir=folder)) / "store.db")
 
 
 def run(subject: Make, seed: int, examples: int, *, shrink: bool = True) -> None:

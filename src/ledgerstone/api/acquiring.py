@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 
 from ledgerstone import ids
-from ledgerstone.api.commits import retake, revision_of
+from ledgerstone.api.commits import release, retake, revision_of
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.clock import US_PER_S, monotonic_s
 from ledgerstone.commands.leases import GetLease, RenewLease, TakeLease
-from ledgerstone.errors import LeaseExpired, LeaseHeld
+from ledgerstone.errors import LeaseExpired, LeaseHeld, LedgerstoneError
 from ledgerstone.records.leases import Held, Lease
 
 POLL_FIRST_S = 0.02
 POLL_MAX_S = 0.5
+RECHECKS = 5
 
 
 async def acquire(
@@ -55,8 +56,8 @@ async def keep(handle: AsyncHandle, held: Held) -> None:
         if held.released:
             raise
         again = await retake(handle, held)
-        if await revision_of(handle, lease.session) != held.revision:
-            held.lease = again
+        if not await _is_where_it_was(handle, held):
+            await release(handle, again)
             raise
         held.lease = again
 
@@ -75,6 +76,23 @@ def renewal(tenant: str, lease: Lease | Held, ttl_us: int) -> RenewLease:
 def period_s(held: Held) -> float:
     """How often a heart beats: three times per lease."""
     return held.ttl_us / US_PER_S / 3
+
+
+def is_lost(held: Held, error: Exception, silent_s: float) -> bool:
+    """Whether a failed heartbeat is the end; what may succeed later is tried for one lease."""
+    if held.released:
+        return False
+    again = isinstance(error, LedgerstoneError) and error.retryable
+    return not again or silent_s > 3 * period_s(held)
+
+
+async def _is_where_it_was(handle: AsyncHandle, held: Held) -> bool:
+    """Whether nobody but the holder committed; its own commit may be on the way just now."""
+    for _ in range(RECHECKS):
+        if await revision_of(handle, held.session) == held.revision:
+            return True
+        await pause(POLL_FIRST_S)
+    return False
 
 
 async def _held_by(handle: AsyncHandle, session: str) -> LeaseHeld:

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.api import checks
-from ledgerstone.codec import check_json, encode_json, encode_struct, sha256
+from ledgerstone.codec import check_json, decode_json, encode_json, encode_struct, sha256
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.errors import InvalidValue
@@ -35,10 +35,8 @@ def salt() -> bytes:
     return os.urandom(SALT_BYTES)
 
 
-def body_of(role: Any, content: object, fields: dict[str, Any]) -> MessageBody | None:
-    """The body of a plain message, or None when its fields want the full check."""
-    if fields:
-        return None
+def plain_body(role: Any, content: object) -> MessageBody:
+    """The body of a message that is nothing but its parts."""
     if type(content) is str:
         return MessageBody(role=role, parts=[Text(content)])
     return MessageBody(role=role, parts=to_parts(content, "parts"))  # type: ignore[arg-type]
@@ -66,6 +64,11 @@ def encode_body(body: MessageBody) -> bytes:
     if b"null" in data:
         check_json(msgspec.to_builtins(body), "message")
     return data
+
+
+def plain(body: MessageBody) -> Any:
+    """A body as the JSON value that a node of kind message shows."""
+    return decode_json(encode_body(body))
 
 
 def message_node(
@@ -164,18 +167,18 @@ def any_node(
     )
 
 
-def node_of(given: Node, run_id: str | None, on_path: bool) -> NewNode:
+def node_of(given: Node, on_path: bool) -> NewNode:
     """The node to append for a Node record; the parent counts for new ones only."""
     return any_node(
         given.kind,
         given.body,
         id=given.id,
         label=given.label,
-        run_id=given.run_id or run_id,
+        run_id=given.run_id,
         meta=given.meta,
         values=given.values,
         created_us=given.created_us,
-        parent=given.parent,
+        parent=UNSET if given.ord else given.parent,
         on_path=on_path,
     )
 

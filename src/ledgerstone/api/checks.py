@@ -16,7 +16,7 @@ from ledgerstone import ids
 from ledgerstone.clock import US_PER_S, to_us
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import FREE, Guard
-from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.errors import Fenced, InvalidValue, SessionBindingMismatch
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease, Held, Lease
@@ -94,7 +94,9 @@ def guard(lease: AnyLease | None, expected_revision: int | None) -> Guard:
     if lease is None:
         return Guard(revision=expected_revision)
     if isinstance(lease, Held) and lease.lost is not None:
-        raise lease.lost
+        lost = lease.lost
+        current = lost.current if isinstance(lost, Fenced) else lease.fence
+        raise Fenced(lease.session, lease.fence, current) from lost
     return Guard(lease.fence, lease.token, expected_revision)
 
 
@@ -121,7 +123,7 @@ def flag(value: bool, field: str) -> bool:
     return value
 
 
-def one_of(value: str, allowed: Iterable[str], field: str) -> str:
+def one_of(value: object, allowed: Iterable[str], field: str) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise InvalidValue(field, f"{value!r:.40} is none of {', '.join(allowed)}")
     return value
@@ -182,7 +184,7 @@ def maybe_micros(value: Time | None, field: str) -> int | None:
     return None if value is None else micros(value, field)
 
 
-def seconds(value: float, field: str) -> float:
+def seconds(value: object, field: str) -> float:
     """A duration of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidValue(field, f"seconds expected, got {value!r:.40}")
@@ -191,25 +193,26 @@ def seconds(value: float, field: str) -> float:
     return value
 
 
-def span_us(value: float, field: str) -> int:
+def span_us(value: object, field: str) -> int:
     """A duration in seconds, as microseconds."""
     return round(seconds(value, field) * US_PER_S)
 
 
-def leaf_or_unset(value: Any, field: str) -> str | None | UnsetType:
+def leaf_or_unset(value: Any, field: str) -> str | UnsetType | None:
     """An expected leaf: a node, None for no leaf at all, UNSET for any."""
     return UNSET if value is UNSET else maybe_id(value, field)
 
 
-def digests(values: Iterable[str], field: str) -> tuple[str, ...]:
+def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
     """Names of values: SHA-256 in hex."""
     if isinstance(values, str):
         raise InvalidValue(field, "a list of digests expected, got text")
-    found = tuple(values)
-    for digest in found:
+    found = []
+    for digest in values:
         if not isinstance(digest, str) or len(digest) != 64 or not _HEX.issuperset(digest):
             raise InvalidValue(field, f"a SHA-256 in hex expected, got {digest!r:.70}")
-    return found
+        found.append(digest)
+    return tuple(found)
 
 
 def default_owner() -> str:

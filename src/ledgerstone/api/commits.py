@@ -26,9 +26,7 @@ def stamped(command: CommitTurn) -> CommitTurn:
     return command
 
 
-async def commit(
-    handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None
-) -> TurnCommitted:
+async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
     """Send it once, and once only in effect.
 
     After OutcomeUnknown the same turn is sent again, at most three times. After LeaseExpired a

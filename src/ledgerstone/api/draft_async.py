@@ -85,7 +85,7 @@ class Draft:
         if self._error is not None:
             raise self._error
         self._content.add(self._buffer.message())
-        self._content.dropped.append(self._buffer.id)
+        self._content.extend("drop_drafts", (self._buffer.id,))
 
     async def _flush(self) -> None:
         while not self._buffer.is_kept:
@@ -117,7 +117,5 @@ class Draft:
 
     async def _keep(self, note: NewNote) -> None:
         await self._handle.write(
-            AnnotateNodes(
-                tenant=self._handle.tenant, session=self._content.session, notes=(note,)
-            )
+            AnnotateNodes(tenant=self._handle.tenant, session=self._content.session, notes=(note,))
         )

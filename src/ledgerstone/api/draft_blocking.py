@@ -76,7 +76,7 @@ class Draft:
                 self._flush()
             return
         self._content.add(self._buffer.message())
-        self._content.dropped.append(self._buffer.id)
+        self._content.extend("drop_drafts", (self._buffer.id,))
 
     def _flush(self) -> None:
         self._kept_s = monotonic_s()
@@ -88,7 +88,5 @@ class Draft:
 
     def _keep(self, note: NewNote) -> None:
         self._handle.write(
-            AnnotateNodes(
-                tenant=self._handle.tenant, session=self._content.session, notes=(note,)
-            )
+            AnnotateNodes(tenant=self._handle.tenant, session=self._content.session, notes=(note,))
         )

@@ -16,7 +16,7 @@ A = TypeVar("A")
 class AsyncHandle:
     """One tenant's way to a backend. The one that opened the backend also closes it."""
 
-    __slots__ = ("_finalizer", "_parent", "_tenant", "backend", "clock", "__weakref__")
+    __slots__ = ("__weakref__", "_finalizer", "_parent", "_tenant", "backend", "clock")
 
     def __init__(
         self, backend: Backend, tenant: str | None, clock: Clock, parent: AsyncHandle | None
@@ -24,9 +24,9 @@ class AsyncHandle:
         self.backend = backend
         self.clock = clock
         self._tenant = tenant
-        # A tenant's handle keeps the opener alive: its finalizer would close the backend.
+        # A tenant's handle keeps the opener alive, whose finalizer would close the backend.
         self._parent = parent
-        self._finalizer = weakref.finalize(self, backend.close) if parent is None else None
+        self._finalizer: weakref.finalize[..., Any] | None = None
 
     @property
     def tenant(self) -> str:
@@ -42,6 +42,10 @@ class AsyncHandle:
     def for_tenant(self, tenant: str) -> AsyncHandle:
         return AsyncHandle(self.backend, tenant, self.clock, self._parent or self)
 
+    def close_when_forgotten(self) -> None:
+        """For who opened the backend itself: nobody else will close it."""
+        self._finalizer = weakref.finalize(self, self.backend.close)
+
     async def write(self, command: Command[A]) -> A:
         return await self.backend.awrite(command)
 
@@ -53,9 +57,9 @@ class AsyncHandle:
     def close(self) -> Backend | None:
         """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
         backend, self.backend = self.backend, cast(Backend, _CLOSED)
-        if self._finalizer is None or not self._finalizer.detach():
-            return None
-        return backend
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        return None if self._parent is not None or backend is _CLOSED else backend
 
 
 class _Closed:

@@ -1,10 +1,10 @@
-"""A lease for the length of a block, kept alive by a task that cancels the block when it is lost."""
+"""A lease for the length of a block; a task keeps it, and cancels the block when it is lost."""
 
 from __future__ import annotations
 
 import asyncio
 
-from ledgerstone.api.acquiring import acquire, keep, period_s
+from ledgerstone.api.acquiring import acquire, is_lost, keep, period_s
 from ledgerstone.api.commits import release
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.clock import monotonic_s
@@ -64,8 +64,7 @@ class Hold:
 
     def _turn_into_fenced(self, held: Held, error: BaseException | None) -> None:
         """Our own cancellation leaves the block as what it means."""
-        assert self._block is not None and held.lost is not None
-        ours = self._block.uncancel() <= self._cancelling
+        ours = self._block is not None and self._block.uncancel() <= self._cancelling
         if error is None or (ours and isinstance(error, asyncio.CancelledError)):
             if isinstance(held.lost, Fenced):
                 raise held.lost from error
@@ -89,10 +88,7 @@ class Hold:
                 await keep(self._handle, held)
                 delay, alive_s = period, monotonic_s()
             except Exception as error:
-                if held.released:
-                    return
-                retryable = isinstance(error, LedgerstoneError) and error.retryable
-                if not retryable or monotonic_s() - alive_s > 3 * period:
+                if is_lost(held, error, monotonic_s() - alive_s):
                     held.lost = error
                     block.cancel()
                     return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ledgerstone.api_sync.acquiring import acquire, keep, period_s
+from ledgerstone.api_sync.acquiring import acquire, is_lost, keep, period_s
 from ledgerstone.api_sync.commits import release
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.clock import monotonic_s
@@ -68,10 +68,7 @@ class Hold:
                 keep(self._handle, held)
                 delay, alive_s = period, monotonic_s()
             except Exception as error:
-                if held.released:
-                    return
-                retryable = isinstance(error, LedgerstoneError) and error.retryable
-                if not retryable or monotonic_s() - alive_s > 3 * period:
+                if is_lost(held, error, monotonic_s() - alive_s):
                     held.lost = error
                     return
                 delay = period / 4

@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api import bodies, checks, cursors
-from ledgerstone.api.checks import LIMIT_DEFAULT, IdRef, SessionRef
+from ledgerstone.api import bodies, checks
+from ledgerstone.api.checks import IdRef, SessionRef
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.pages import CHUNK, AsyncPages
+from ledgerstone.api.message_reads import AsyncMessageReads, MessageList
 from ledgerstone.api.replacing import Plan, replace_list
 from ledgerstone.api.turns import new_session
-from ledgerstone.commands import nodes as queries
-from ledgerstone.commands.sessions import CreateSession, GetSession
+from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
-from ledgerstone.errors import InvalidValue, MessageNotFound, SessionNotFound
+from ledgerstone.errors import InvalidValue, MessageNotFound
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Compaction, Message, assistant, user
-from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.replaced import Base, Replaced
-from ledgerstone.records.sessions import Page, SeqRange, Session
-from ledgerstone.records.turns import TurnCommitted
-
-Messages: TypeAlias = list[Message]
-ORDERS = ("seq", "-seq")
+from ledgerstone.records.sessions import Session
 
 
-class AsyncMessages:
+class AsyncMessages(AsyncMessageReads):
     """What was said."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def append(
         self,
@@ -46,7 +36,7 @@ class AsyncMessages:
         run_id: IdRef | None = None,
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
-    ) -> Messages:
+    ) -> MessageList:
         """Add messages at the end in one commit; messages with ids may be appended again.
 
         Errors: SessionNotFound (unless `create`), SessionDeleted, BranchNotFound, AlreadyExists,
@@ -75,146 +65,6 @@ class AsyncMessages:
         pairs = zip(nodes, answer.placed, strict=True)
         return bodies.placed_messages(target, given, pairs)
 
-    async def last(
-        self, session: SessionRef, n: int = 50, *, branch: str = "main", at: IdRef | None = None
-    ) -> Messages:
-        """The newest n messages, oldest first; never clamped."""
-        checks.positive(n, "n")
-        return await self._path(session, branch, at, last=n)
-
-    async def history(
-        self,
-        session: SessionRef,
-        *,
-        branch: str = "main",
-        at: IdRef | None = None,
-        after_seq: int = 0,
-        deleted: bool = False,
-    ) -> Messages:
-        """The complete path, oldest first; `at` reads the path of another node."""
-        checks.whole(after_seq, "after_seq")
-        return await self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
-
-    async def list(
-        self,
-        session: SessionRef,
-        *,
-        branch: str = "main",
-        order: str = "seq",
-        deleted: bool = False,
-        run_id: IdRef | None = None,
-        limit: int = LIMIT_DEFAULT,
-        offset: int = 0,
-        cursor: str | None = None,
-        total: bool = False,
-    ) -> Page[Message]:
-        """A page of the path, or of what one run wrote; from either end.
-
-        InvalidValue for a foreign cursor, a limit below 1 or a negative offset.
-        """
-        target, tenant = checks.session_id(session), self._handle.tenant
-        query = queries.ListMessages(
-            tenant=tenant,
-            session=target,
-            branch=checks.branch_name(branch),
-            run_id=checks.maybe_id(run_id, "run_id"),
-            deleted=checks.flag(deleted, "deleted"),
-            newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
-            limit=checks.page_limit(limit),
-            offset=checks.whole(offset, "offset"),
-            total=checks.flag(total, "total"),
-        )
-        filters = (query.branch, query.run_id, query.deleted, query.newest_first)
-        if cursor is not None:
-            key, incarnation = await self._cursor_key(target, filters, cursor, offset)
-            query = replace(query, after=key)
-            page: Page[Message] = await self._handle.ask(query)
-        else:
-            found, page = await self._handle.backend.aread(
-                (GetSession(tenant=tenant, id=target), query)
-            )
-            incarnation = 0 if found is None else found.incarnation
-        if not page.has_more:
-            return page
-        scope = self._scope(target, filters, incarnation)
-        last = page.items[-1]
-        return replace(page, cursor=cursors.encode(scope, (incarnation, last.seq, last.ord)))
-
-    def iter(
-        self,
-        session: SessionRef,
-        *,
-        branch: str = "main",
-        at: IdRef | None = None,
-        deleted: bool = False,
-    ) -> AsyncPages[Message]:
-        """Every message of the path as it stands at the first step, oldest first, in chunks."""
-        target = checks.session_id(session)
-        name = checks.branch_name(branch)
-        end = checks.maybe_id(at, "at")
-
-        async def fetch(after: Message | None) -> Messages:
-            nonlocal end
-            if end is None:
-                newest = await self._path(target, name, None, last=1, deleted=deleted)
-                if not newest:
-                    return []
-                end = newest[-1].id
-            seq = 0 if after is None else after.seq
-            return await self._path(
-                target, name, end, first=CHUNK, after_seq=seq, deleted=deleted
-            )
-
-        return AsyncPages(fetch)
-
-    async def range(self, session: SessionRef, first: int, last: int) -> Messages:
-        """Messages of the main path by inclusive position, from 1."""
-        wanted = SeqRange(first, last)
-        return await self._handle.ask(
-            queries.ReadRange(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                first=wanted.first,
-                last=wanted.last,
-            )
-        )
-
-    async def get(self, id: IdRef, *, session: SessionRef | None = None) -> Message | None:
-        """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
-        if session is None and isinstance(id, Message) and id.session:
-            session = id.session
-        return await self._handle.ask(
-            queries.GetMessage(
-                tenant=self._handle.tenant,
-                id=checks.record_id(id, "id"),
-                session=None if session is None else checks.session_id(session),
-            )
-        )
-
-    async def count(self, session: SessionRef, *, branch: str = "main") -> int:
-        """How many live messages the path has."""
-        return await self._handle.ask(
-            queries.CountMessages(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                branch=checks.branch_name(branch),
-            )
-        )
-
-    async def versions(self, id: IdRef, *, session: SessionRef | None = None) -> Messages:
-        """Every version of a message, the original first; empty when there is none."""
-        name = checks.record_id(id, "id")
-        if session is None:
-            found = await self.get(id)
-            if found is None:
-                return []
-            session = found.session
-        return await self._handle.ask(
-            queries.GetVersions(
-                tenant=self._handle.tenant, session=checks.session_id(session), id=name
-            )
-        )
-
     async def replace(
         self,
         session: SessionRef,
@@ -223,7 +73,7 @@ class AsyncMessages:
         after: IdRef | None = None,
         base: Base | None = None,
         branch: str = "main",
-        expected_leaf: IdRef | None | UnsetType = UNSET,
+        expected_leaf: IdRef | UnsetType | None = UNSET,
         create: bool | Session = False,
         run_id: IdRef | None = None,
         lease: AnyLease | None = None,
@@ -258,16 +108,17 @@ class AsyncMessages:
         branch: str = "main",
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
-    ) -> Messages:
+    ) -> MessageList:
         """Take the newest n messages off the path; they stay readable by id. Oldest first."""
         rewind = Rewind(pop=checks.positive(n, "n"))
-        answer = await self._rewind("pop", session, branch, rewind, lease, expected_revision)
+        target, owned = checks.bound(session, lease)
+        command = self._command("pop", target, owned, expected_revision)
+        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
+        answer = await commit(self._handle, stamped(command), owned)
         if not answer.affected:
             return []
         newest = answer.affected[-1]
-        return await self._path(
-            answer.session, branch, newest, last=len(answer.affected)
-        )
+        return await self._path(answer.session, branch, newest, last=len(answer.affected))
 
     async def clear(
         self,
@@ -279,7 +130,10 @@ class AsyncMessages:
     ) -> int:
         """Supersede the whole path; answers how many messages left it. SessionNotFound."""
         rewind = Rewind(to=None, supersede=True)
-        answer = await self._rewind("clear", session, branch, rewind, lease, expected_revision)
+        target, owned = checks.bound(session, lease)
+        command = self._command("clear", target, owned, expected_revision)
+        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
+        answer = await commit(self._handle, stamped(command), owned)
         return answer.superseded
 
     async def amend(
@@ -345,7 +199,8 @@ class AsyncMessages:
         start = checks.maybe_id(tail_start, "tail_start")
         before = await self.latest_compaction(target)
         previous = None if before is None else before.id
-        checks.text(summary, "summary")
+        if not isinstance(summary, str):
+            raise InvalidValue("summary", f"text expected, got {type(summary).__name__}")
         request = user(
             instruction, is_compaction=True, compaction=Compaction(start, previous, None)
         )
@@ -356,42 +211,12 @@ class AsyncMessages:
         )
         return made[0], made[1]
 
-    async def latest_compaction(self, session: SessionRef) -> Message | None:
-        """The newest compaction request of the session, or None."""
-        target, tenant = checks.session_id(session), self._handle.tenant
-        found = await self._handle.ask(
-            queries.ListNodes(
-                tenant=tenant,
-                session=target,
-                kind=MESSAGE,
-                label=bodies.COMPACTION_LABEL,
-                order="-ord",
-                limit=1,
-            )
-        )
-        return await self.get(found[0].id, session=target) if found else None
-
-    async def _path(
-        self, session: SessionRef, branch: str, at: IdRef | None, **options: Any
-    ) -> Messages:
-        return await self._handle.ask(
-            queries.ReadMessages(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                branch=checks.branch_name(branch),
-                at=checks.maybe_id(at, "at"),
-                **options,
-            )
-        )
-
     def _bound(
         self, id: IdRef, session: SessionRef | None, lease: AnyLease | None
     ) -> tuple[str, AnyLease | None]:
         if session is None and lease is not None:
             session = lease
-        return checks.bound(
-            checks.session_of(id, None) if session is None else session, lease
-        )
+        return checks.bound(checks.session_of(id, None) if session is None else session, lease)
 
     def _command(
         self, kind: str, session: str, lease: AnyLease | None, expected_revision: int | None
@@ -403,33 +228,3 @@ class AsyncMessages:
             kind=kind,
             guard=checks.guard(lease, expected_revision),
         )
-
-    async def _rewind(
-        self,
-        kind: str,
-        session: SessionRef,
-        branch: str,
-        rewind: Rewind,
-        lease: AnyLease | None,
-        expected_revision: int | None,
-    ) -> TurnCommitted:
-        target, owned = checks.bound(session, lease)
-        command = self._command(kind, target, owned, expected_revision)
-        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
-        return await commit(self._handle, stamped(command), owned)
-
-    async def _cursor_key(
-        self, session: str, filters: tuple[Any, ...], cursor: str, offset: int
-    ) -> tuple[tuple[int, int], int]:
-        """The key in a cursor of this list, and the incarnation it was made under."""
-        if offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        found = await self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
-        if found is None:
-            raise SessionNotFound(session)
-        scope = self._scope(session, filters, found.incarnation)
-        _, seq, ord = cursors.decode(cursor, scope)
-        return (seq, ord), found.incarnation
-
-    def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
-        return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)

@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     branch: str
     lease: AnyLease | None
     expected_revision: int | None
-    expected_leaf: str | None | UnsetType
+    expected_leaf: str | UnsetType | None
     create: Session | None = None
     run: Run | None = None
     run_id: str | None = None
@@ -74,7 +74,7 @@ async def replace_list(
     for left in range(TRIES_MAX, -1, -1):
         revision, seen = (None, base) if base is not None else await _read(handle, plan)
         try:
-            return await _attempt(handle, plan, wanted, seen, revision, after)
+            return await _attempt(handle, plan, wanted, seen, revision=revision, after=after)
         except LeafMoved:
             if plan.expected_leaf is not UNSET or left == 0:
                 raise
@@ -102,6 +102,7 @@ async def _attempt(
     plan: Plan,
     wanted: Wanted,
     seen: Base,
+    *,
     revision: int | None,
     after: str | None,
 ) -> Replaced:

@@ -10,11 +10,17 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api import checks, cursors
-from ledgerstone.api.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef, Time
-from ledgerstone.api.filters import cursor_scope, list_key, session_filter
+from ledgerstone.api.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loading import load_state, recover
 from ledgerstone.api.pages import AsyncPages
+from ledgerstone.api.session_fields import (
+    SESSION_FIELDS,
+    checked_session,
+    cursor_scope,
+    list_key,
+    session_filter,
+)
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.sessions import ListSessions
@@ -23,7 +29,6 @@ from ledgerstone.records.document import read_document, write_document
 from ledgerstone.records.drafts import Recovery
 from ledgerstone.records.sessions import (
     STATUSES,
-    Cause,
     Head,
     Page,
     Picker,
@@ -66,7 +71,7 @@ class AsyncSessions:
         return await self._handle.write(
             commands.CreateSession(
                 tenant=self._handle.tenant,
-                session=self._new(id, fields),
+                session=self._new(checks.record_id(id, "id"), fields),
                 document=None if document is None else write_document(document),
                 ensure=True,
             )
@@ -82,12 +87,12 @@ class AsyncSessions:
         )
 
     async def put(
-        self, session: Session, *, document: Mapping[str, Any] | None | UnsetType = UNSET
+        self, session: Session, *, document: Mapping[str, Any] | UnsetType | None = UNSET
     ) -> Session:
         """Create or overwrite the whole record; times are stored as given. SessionDeleted."""
         if not isinstance(session, Session):
             raise InvalidValue("session", f"a Session expected, got {type(session).__name__}")
-        fields = {name: getattr(session, name) for name in _GIVEN}
+        fields = {name: getattr(session, name) for name in SESSION_FIELDS}
         made = self._new(session.id, fields)
         updated_us = checks.whole(session.updated_us, "updated_us")
         return await self._handle.write(
@@ -140,12 +145,12 @@ class AsyncSessions:
         self,
         id: SessionRef,
         *,
-        title: str | None | UnsetType = UNSET,
-        model: str | None | UnsetType = UNSET,
+        title: str | UnsetType | None = UNSET,
+        model: str | UnsetType | None = UNSET,
         status: str | UnsetType = UNSET,
-        cwd: str | None | UnsetType = UNSET,
+        cwd: str | UnsetType | None = UNSET,
         metadata: Any = UNSET,
-        document: Mapping[str, Any] | None | UnsetType = UNSET,
+        document: Mapping[str, Any] | UnsetType | None = UNSET,
     ) -> Session:
         """Change some fields, metadata and document as a whole; moves no revision.
 
@@ -348,63 +353,13 @@ class AsyncSessions:
         )
 
 
-_GIVEN = (
-    "user",
-    "app",
-    "title",
-    "model",
-    "cwd",
-    "status",
-    "metadata",
-    "parent",
-    "cause",
-    "created_us",
-)
-
-
-def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
-    """A Session record, each field checked; InvalidValue names the one that is wrong."""
-    unknown = fields.keys() - set(_GIVEN)
-    if unknown:
-        raise InvalidValue(sorted(unknown)[0], "a session has no such field")
-    user, parent = fields.get("user"), fields.get("parent")
-    created: Time = fields.get("created_us") or 0
-    return Session(
-        id=id,
-        tenant=tenant,
-        user=None if user is None else ids.check_id(user, "user"),
-        app=ids.check_label(fields.get("app", ""), "app"),
-        title=checks.maybe_text(fields.get("title"), "title"),
-        model=checks.maybe_text(fields.get("model"), "model"),
-        cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
-        status=checks.one_of(fields.get("status", "unknown"), STATUSES, "status"),  # type: ignore[arg-type]
-        metadata=checks.json_value(fields.get("metadata"), "metadata"),
-        parent=None if parent is None else checks.session_id(parent),
-        cause=_cause(fields.get("cause")),
-        created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
-    )
-
-
-def _cause(value: Any) -> Cause | None:
-    if value is None:
-        return None
-    kind, id = (value.kind, value.id) if isinstance(value, Cause) else _pair(value)
-    return Cause(ids.check_name(kind, "cause"), ids.check_id(id, "cause"))
-
-
-def _pair(value: Any) -> tuple[Any, Any]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InvalidValue("cause", 'a pair such as ("tool_call", id) expected')
-    return value[0], value[1]
-
-
-def _text(value: Any, field: str) -> str | None | UnsetType:
+def _text(value: Any, field: str) -> str | UnsetType | None:
     return UNSET if value is UNSET else checks.maybe_text(value, field)
 
 
-def _document(value: Any) -> bytes | None | UnsetType:
+def _document(value: Any) -> bytes | UnsetType | None:
     if value is UNSET or value is None:
-        return value  # type: ignore[no-any-return]
+        return value
     return write_document(value)
 
 

@@ -121,7 +121,17 @@ class AsyncTurn:
             parent=parent,
             on_path=on_path,
         )
-        return self._content.add_node(node)
+        self._content.nodes.append(node)
+        return Node(
+            id=node.id,
+            kind=kind,
+            body=body,
+            session=self.session,
+            label=label,
+            run_id=node.run_id,
+            meta=meta or {},
+            values=node.refs,
+        )
 
     def value(self, data: object) -> str:
         """Keep bytes, or JSON, once per session; answers its SHA-256, which nodes may refer to."""
@@ -129,7 +139,7 @@ class AsyncTurn:
 
     def note(self, node: IdRef, key: str, body: object = None, values: Iterable[str] = ()) -> None:
         """Write a note beside a node, which may be a new one; the last body of a key wins."""
-        self._content.notes.append(bodies.new_note(node, key, body, values))
+        self._content.extend("notes", (bodies.new_note(node, key, body, values),))
 
     def amend(self, id: IdRef, **fields: Any) -> None:
         """Change visible fields of a message as a new version; MessageNotFound at the commit."""
@@ -137,7 +147,7 @@ class AsyncTurn:
 
     def tombstone(self, *ids: IdRef) -> None:
         """Hide nodes; unknown ones are ignored."""
-        self._content.tombstones += id_list(ids, "id")
+        self._content.extend("tombstones", id_list(ids, "id"))
 
     def state(self, **patch: Any) -> None:
         """Merge into the session's state; a key set to None is removed."""
@@ -158,7 +168,7 @@ class AsyncTurn:
     ) -> UsageEntry:
         """Record tokens, and money when known; reads show the sum per source and model."""
         entry = usage_entry(model, usage, cost, source, provider)
-        self._content.use(entry)
+        self._content.extend("usage", (entry,))
         return entry
 
     def draft(self, **fields: Any) -> Draft:
@@ -177,7 +187,7 @@ class AsyncTurn:
             raise SessionBindingMismatch(self.session, draft.session)
         merged = {**draft.fields, **fields, "id": draft.id}
         made = self._content.say(draft.role, draft.text, merged)
-        self._content.dropped.append(draft.id)
+        self._content.extend("drop_drafts", (draft.id,))
         return made
 
     def checkpoint(self, given: HydratedCheckpoint | None = None, **fields: Any) -> Checkpoint:
@@ -192,7 +202,7 @@ class AsyncTurn:
                 raise InvalidValue("checkpoint", str(error)) from None
         elif fields:
             given = replace(given, **fields)
-        return self._content.set_checkpoint(given).manifest
+        return self._content.set_checkpoint(given)
 
     def head(self, *, config: Any = UNSET, frames: Any = UNSET, current_frame: Any = UNSET) -> None:
         """Store config, and frames with the current one, whole."""
@@ -200,7 +210,7 @@ class AsyncTurn:
 
     def attach(self, *ids: IdRef) -> None:
         """Stamp attachments of this session as used; unknown ones are ignored."""
-        self._content.attached += id_list(ids, "attachment")
+        self._content.extend("attach", id_list(ids, "attachment"))
 
     def complete(self, claim: Claim | str) -> None:
         """Remove the batches of a queue claim; ClaimLost at the commit rejects all of it."""
@@ -242,21 +252,9 @@ class AsyncTurn:
                 guard=checks.guard(self.lease, self.expected_revision),
                 create=self._create,
                 branch=self.branch,
-                nodes=content.stamped_nodes(),
-                amendments=tuple(content.amendments),
-                tombstones=tuple(content.tombstones),
-                state=content.patch,
-                run=content.run,
-                usage=tuple(content.usage),
-                values=tuple(content.values.values()),
-                notes=tuple(content.notes),
-                config=content.config,
-                frames=content.frames,
-                checkpoint=content.checkpoint,
-                drop_drafts=tuple(content.dropped),
-                attach=tuple(content.attached),
-                complete=tuple(content.completed),
+                nodes=tuple(content.nodes),
                 release=release,
+                **content.more,
             )
         )
 
@@ -268,7 +266,7 @@ class AsyncTurn:
         places = [(node, place) for node, place in pairs if node.role is not None]
         messages = bodies.placed_messages(self.session, content.messages, places)
         content.empty()
-        self._id = None
+        self._id = self._create = None
         if self.expected_revision is not None:
             self.expected_revision = answer.revision
         return replace(answer, messages=messages)

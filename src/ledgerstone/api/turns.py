@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -10,17 +11,20 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api import checks
 from ledgerstone.api.checks import IdRef, SessionRef
-from ledgerstone.api.content import check_run
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.replacing import Plan, replace_list
+from ledgerstone.api.runs import checked_run
+from ledgerstone.api.session_fields import SESSION_FIELDS, checked_session
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.commands.turns import GetTurn, ListTurns
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import TurnCommitted, TurnInfo
+
+TurnList: TypeAlias = list[TurnInfo]
 
 
 class AsyncTurns:
@@ -70,7 +74,7 @@ class AsyncTurns:
 
     async def list(
         self, session: SessionRef, *, after_revision: int = 0, limit: int = 500
-    ) -> list[TurnInfo]:
+    ) -> TurnList:
         """The commit history from a revision on, oldest first."""
         return await self._handle.ask(
             ListTurns(
@@ -89,7 +93,7 @@ class AsyncTurns:
         *,
         base: Base | None = None,
         branch: str = "main",
-        expected_leaf: IdRef | None | UnsetType = UNSET,
+        expected_leaf: IdRef | UnsetType | None = UNSET,
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
     ) -> Replaced:
@@ -99,9 +103,9 @@ class AsyncTurns:
         SessionDeleted, SessionBindingMismatch.
         """
         target, owned = checks.bound(session, lease)
-        if not isinstance(run, Run):
-            raise InvalidValue("run", f"a Run expected, got {type(run).__name__}")
-        check_run({name: getattr(run, name) for name in ("input", "output", "error", "state")})
+        run = checked_run(run)
+        if run.session and run.session != target:
+            raise SessionBindingMismatch(run.session, target)
         plan = Plan(
             kind="checkpoint",
             session=target,
@@ -110,7 +114,7 @@ class AsyncTurns:
             expected_revision=expected_revision,
             expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
             create=Session(id=target, tenant=self._handle.tenant),
-            run=replace(run, session=run.session or target),
+            run=replace(run, session=target),
             run_id=run.id,
         )
         return await replace_list(self._handle, plan, messages, base=base, after=None)
@@ -124,4 +128,4 @@ def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
         return Session(id=id, tenant=tenant)
     if not isinstance(create, Session):
         raise InvalidValue("create", "True, False or a Session expected")
-    return replace(create, id=id, tenant=tenant)
+    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})

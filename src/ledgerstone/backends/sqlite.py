@@ -32,7 +32,7 @@ from ledgerstone.errors import (
     StoreClosed,
 )
 from ledgerstone.records.reports import Capabilities, Health
-from ledgerstone.sql.handlers import READS
+from ledgerstone.sql.handlers import READS, WRITES, Handler
 from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.trampoline import run_now
 
@@ -52,6 +52,7 @@ def open_sqlite(
     level = durability or "power"
     if level not in DURABILITY:
         raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
+    path = os.path.realpath(path)  # Two names of one file share one lock.
     prepare_file(path)
     with mapped(path):
         connection = connect(path)
@@ -83,7 +84,7 @@ def _configure(connection: apsw.Connection, path: str, durability: str) -> None:
         raise NotSupported(f"write-ahead logging on {path}", "sqlite", f"the file says {mode}")
     wanted = DURABILITY[durability]
     connection.execute(f"PRAGMA synchronous = {wanted}")
-    connection.execute("PRAGMA checkpoint_fullfsync = 1")
+    connection.execute("PRAGMA fullfsync = 1")  # macOS: a plain fsync does not reach the platter.
     if setting(connection, "PRAGMA synchronous") < wanted:
         raise NotSupported(f"durability {durability}", "sqlite", "synchronous was refused")
 
@@ -128,11 +129,11 @@ class SqliteBackend:
         return self._capabilities
 
     def write(self, command: Command[A]) -> A:
-        self._check_usable()
+        self._check_usable(command)
         return self._writer.write(command)  # type: ignore[no-any-return]
 
     async def awrite(self, command: Command[A]) -> A:
-        self._check_usable()
+        self._check_usable(command)
         return await self._writer.awrite(command)  # type: ignore[no-any-return]
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
@@ -153,13 +154,12 @@ class SqliteBackend:
 
     def _read_snapshot(self, tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
         """All queries see one moment of the store."""
-        execute = tx._execute
-        execute("BEGIN")
+        tx.execute("BEGIN")
         try:
             tx.now_us = self._clock.now_us()
-            return [run_now(READS[type(query)](tx, query)) for query in queries]  # type: ignore[arg-type]
+            return [run_now(_reader(query)(tx, query)) for query in queries]  # type: ignore[arg-type]
         finally:
-            execute("ROLLBACK")
+            tx.execute("ROLLBACK")
 
     def _borrow(self) -> SqliteTx:
         try:
@@ -226,11 +226,20 @@ class SqliteBackend:
             self._writer.close()
         self._file_lock.close()
 
-    def _check_usable(self) -> None:
+    def _check_usable(self, command: Command[Any] | None = None) -> None:
         if self._closed:
             raise StoreClosed(f"the store {self._path} is closed")
         if os.getpid() != self._pid:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
+        if command is not None and type(command) not in WRITES:
+            raise NotSupported(type(command).__name__, "sqlite")
+
+
+def _reader(query: Query[Any]) -> Handler:
+    handler = READS.get(type(query))
+    if handler is None:
+        raise NotSupported(type(query).__name__, "sqlite")
+    return handler
 
 
 _FILES = {"database": "", "wal": "-wal", "shm": "-shm"}

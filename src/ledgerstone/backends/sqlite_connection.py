@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from ledgerstone.sql.tx import Row
 
 BUSY_TIMEOUT_MS = 30_000
 STATEMENT_CACHE = 300
+WAL_PAUSE_S = 0.005
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 
@@ -35,21 +37,21 @@ FOLDER_MODE = 0o700
 class SqliteTx:
     """The transaction that handlers await; every call returns at once."""
 
-    __slots__ = ("_connection", "_execute", "now_us")
+    __slots__ = ("_connection", "execute", "now_us")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._execute = connection.execute
+        self.execute = connection.execute
         self.now_us = 0
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
-        return self._execute(_TEXTS[query], arguments).fetchone()
+        return self.execute(_TEXTS[query], arguments).fetchone()
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
-        return self._execute(_TEXTS[query], arguments).fetchall()
+        return self.execute(_TEXTS[query], arguments).fetchall()
 
     async def run(self, query: str, *arguments: Any) -> int:
-        self._execute(_TEXTS[query], arguments)
+        self.execute(_TEXTS[query], arguments)
         return self._connection.changes()
 
     async def many(self, query: str, rows: Iterable[Row]) -> None:
@@ -58,7 +60,7 @@ class SqliteTx:
     async def pick(self, query: str, **given: Any) -> list[Row]:
         known = frozenset(name for name, value in given.items() if value is not None)
         text, bound = _STATEMENTS[query].variant(known)
-        return self._execute(text, tuple(given[name] for name in bound)).fetchall()
+        return self.execute(text, tuple(given[name] for name in bound)).fetchall()
 
 
 _STATEMENTS = load()
@@ -92,11 +94,12 @@ def _from_os(error: OSError, path: str) -> LedgerstoneError:
 
 def connect(path: str) -> apsw.Connection:
     """A bare connection; settings that change the file come later."""
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
-    if os.path.islink(path):
-        flags = apsw.SQLITE_OPEN_READWRITE
+    flags = apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(path, flags=flags, statementcachesize=STATEMENT_CACHE)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # Dropping a connection never moves or deletes the log: a refused file stays as it is, and a
+    # forked child that ends can not delete, by name, a log that somebody else wrote since.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
 
 
@@ -109,6 +112,7 @@ def set_wal(connection: apsw.Connection) -> str:
         except apsw.BusyError:
             if monotonic_s() > deadline:
                 raise
+            time.sleep(WAL_PAUSE_S)
 
 
 def setting(connection: apsw.Connection, pragma: str) -> Any:

@@ -60,6 +60,7 @@ class Writer:
         self._clock = clock
         self._file_lock = lock
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -104,10 +105,13 @@ class Writer:
         with self._lock:
             while self._waiting:
                 self._run_group()
+            # Only a store that is closed on purpose tidies its log away.
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._connection.close()
 
     def _start(self) -> None:
-        with self._lock:
+        # A lock of its own: an event loop must not wait here for a group's flush to disk.
+        with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._serve, name="ledgerstone-writer", daemon=True
@@ -216,10 +220,10 @@ class Writer:
 
 def _fail(group: list[Job], error: LedgerstoneError, cause: Exception | None = None) -> None:
     """A transaction that fails fails for everyone in it."""
+    error.__cause__ = cause
     for job in group:
         if job.error is None:
-            job.error = type(error)(*error.args) if len(group) > 1 else error
-            job.error.__cause__ = cause
+            job.error = error
         job.done = True
 
 

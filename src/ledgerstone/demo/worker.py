@@ -13,9 +13,13 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone import DraftRecord, Held, Lease, Message, Store, TurnCommitted
+from ledgerstone import Message, Store
+from ledgerstone.clock import US_PER_S, SystemClock
 from ledgerstone.demo.script import INTERRUPTED, MODEL, STEPS, Step, steps_done, tokens
 from ledgerstone.errors import Fenced
+from ledgerstone.records.drafts import DraftRecord
+from ledgerstone.records.leases import Held, Lease
+from ledgerstone.records.turns import TurnCommitted
 
 WAIT_S = 10.0
 
@@ -26,7 +30,8 @@ class Orders(msgspec.Struct, frozen=True):
     store: str
     tenant: str
     session: str
-    pace_s: float
+    step_s: float
+    token_s: float
     ttl_s: float
     lease: Lease | None = None
     gate: bool = False
@@ -53,8 +58,8 @@ def work(store: Store, orders: Orders) -> None:
     """Take the session, finish what a predecessor left, go on to the end of the script."""
     held_by = store.leases.get(orders.session)
     if held_by is not None:
-        left_s = (held_by.expires_us - held_by.claimed_us) / 1_000_000
-        report("waiting", owner=held_by.owner, fence=held_by.fence, ttl_s=left_s)
+        left_us = held_by.expires_us - SystemClock().now_us()
+        report("waiting", fence=held_by.fence, left_s=max(0, left_us) / US_PER_S)
     with store.leases.hold(orders.session, ttl_s=orders.ttl_s, wait_s=WAIT_S) as lease:
         report("lease", lease=lease.lease)
         finish_drafts(store, lease, orders)
@@ -62,34 +67,35 @@ def work(store: Store, orders: Orders) -> None:
             report("ready")
             sys.stdin.buffer.readline()
         while (done := steps_done(store.messages.history(orders.session))) < len(STEPS):
-            act(store, lease, STEPS[done], orders.pace_s)
+            act(store, lease, STEPS[done], orders)
     report("finished")
 
 
 def finish_drafts(store: Store, lease: Held, orders: Orders) -> None:
     """Keep what the predecessor had streamed, and say the rest of it."""
-    for draft in store.sessions.recovery(orders.session).drafts:
+    recovery = store.sessions.recovery(orders.session)
+    for draft in recovery.drafts if recovery else ():
         step = STEPS[steps_done(store.messages.history(orders.session))]
-        report("draft_found", text=draft.text, owner=draft.owner)
         if draft.text and step.text.startswith(draft.text):
-            adopt(store, lease, draft, step, orders.pace_s)
+            report("adopts", text=draft.text)
+            adopt(store, lease, draft, step, orders)
         else:
             store.drafts.discard(draft)
-            report("discarded", text=draft.text)
+            report("discards", text=draft.text)
 
 
-def adopt(store: Store, lease: Held, draft: DraftRecord, step: Step, pace_s: float) -> None:
+def adopt(store: Store, lease: Held, draft: DraftRecord, step: Step, orders: Orders) -> None:
     """One commit: the dead worker's words as they are, and the end of the sentence."""
     turn = store.turns.begin(lease)
     turn.adopt(draft, finish_reason=INTERRUPTED)
     with turn.draft(model=MODEL, finish_reason="stop") as rest:
-        stream(rest, step.text[len(draft.text) :], pace_s)
-    acknowledge(turn.id, turn.commit(), step)
+        stream(rest, step.text[len(draft.text) :], orders.token_s)
+    acknowledge(turn.commit(), step)
 
 
-def act(store: Store, lease: Held, step: Step, pace_s: float) -> None:
+def act(store: Store, lease: Held, step: Step, orders: Orders) -> None:
     """One step, one commit."""
-    time.sleep(pace_s)
+    time.sleep(orders.step_s)
     turn = store.turns.begin(lease)
     if step.kind == "user":
         turn.user(step.text)
@@ -100,23 +106,23 @@ def act(store: Store, lease: Held, step: Step, pace_s: float) -> None:
         turn.tool(step.call_id, step.data, tool_name=step.tool)
     else:
         with turn.draft(model=MODEL, finish_reason="stop") as draft:
-            stream(draft, step.text, pace_s)
-    acknowledge(turn.id, turn.commit(), step)
+            stream(draft, step.text, orders.token_s)
+    acknowledge(turn.commit(), step)
 
 
-def stream(draft: Any, text: str, pace_s: float) -> None:
+def stream(draft: Any, text: str, token_s: float) -> None:
     """Token by token, each reported, kept by the store as it grows."""
     for token in tokens(text):
         draft.write(token)
         report("token", text=draft.text)
-        time.sleep(pace_s / 5)
+        time.sleep(token_s)
 
 
-def acknowledge(turn_id: str, answer: TurnCommitted, step: Step) -> None:
+def acknowledge(answer: TurnCommitted, step: Step) -> None:
     """The commit is durable: say so."""
     report(
         "turn",
-        turn=turn_id,
+        turn=answer.turn,
         revision=answer.revision,
         messages=[message.id for message in answer.messages],
         kind=step.kind,
@@ -140,7 +146,7 @@ def insist(store: Store, lease: Lease) -> None:
     except Fenced as fenced:
         report("fenced", yours=fenced.yours, current=fenced.current, text=str(fenced))
     else:
-        acknowledge(turn.id, answer, Step("answer"))
+        acknowledge(answer, Step("answer"))
 
 
 if __name__ == "__main__":

@@ -117,16 +117,23 @@ def list_messages(tx: Tx, query: ListMessages) -> Page[Message]:
             for _, row in tx.state.nodes.scan((found.number,))
             if row.kind == MESSAGE and row.run_id == query.run_id and (query.deleted or row.live)
         ]
-    # On a path ords rise with positions, so the ord is the key of both orders.
     if query.newest_first:
         rows.reverse()
     total = len(rows) if query.total else None
     if query.after is not None:
-        border = query.after[1]
-        rows = [r for r in rows if (r.ord < border if query.newest_first else r.ord > border)]
+        rows = [row for row in rows if _is_after(row, query, query.after)]
     piece = rows[query.offset : query.offset + query.limit]
     has_more = len(rows) > query.offset + len(piece)
     return Page([to_message(tx, found, row) for row in piece], has_more, None, total)
+
+
+def _is_after(row: NodeRow, query: ListMessages, after: tuple[int, int]) -> bool:
+    """Whether a row comes later in the list than the last item of the page before.
+
+    A path goes on at the next position even if another node stands at the last one by now.
+    """
+    border, place = (after[0], row.seq) if query.run_id is None else (after[1], row.ord)
+    return place < border if query.newest_first else place > border
 
 
 def read_range(tx: Tx, query: ReadRange) -> list[Message]:

@@ -56,7 +56,9 @@ def put_run(tx: Tx, command: PutRun) -> Run:
     found = require_alive(tx, command.tenant, run.session)
     if not command.upsert and (command.tenant, run.id) in tx.state.runs:
         raise AlreadyExists(run.id)
-    stored = store_run(tx, found, run, found.head.moment(tx.now_us))
+    moment_us = found.head.moment(tx.now_us)
+    stored = store_run(tx, found, run, moment_us)
+    found.head.updated_us = moment_us
     save_head(tx, found)
     return stored
 

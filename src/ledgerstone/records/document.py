@@ -63,7 +63,7 @@ def write_document(document: Mapping[str, Any]) -> bytes:
     kept = _without(document, _RUNTIME_ONLY)
     for name in _TYPED_CONFIGS:
         if isinstance(kept.get(name), Mapping):
-            kept[name] = _scrubbed(kept[name])
+            kept[name] = scrub_config(kept[name])
     if "state" in kept and kept["state"] not in STATUSES:
         raise InvalidValue("document.state", f"{kept['state']!r} is none of {', '.join(STATUSES)}")
     return encode_json(kept, "document")
@@ -80,15 +80,26 @@ def read_document(data: bytes) -> dict[str, Any]:
     if "todos" in document:
         todos = document.pop("todos")
         document.setdefault("tasks", todos)
-    document = _filled(document, _DEFAULTS)
-    document["context_usage"] = _filled(document["context_usage"], _CONTEXT_DEFAULTS)
-    document["config"] = _filled(document["config"], _CONFIG_DEFAULTS)
-    return document
+    filled: dict[str, Any] = _filled(document, _DEFAULTS)
+    filled["context_usage"] = _filled(filled["context_usage"], _CONTEXT_DEFAULTS)
+    filled["config"] = _filled(filled["config"], _CONFIG_DEFAULTS)
+    return filled
 
 
 def tool_names(definitions: Iterable[Any]) -> list[str]:
     """The names of tool definitions, in their order; each has a `name`, as field or key."""
     return [_name_of(definition) for definition in definitions]
+
+
+def scrub_config(config: Any) -> Any:
+    """A typed config without its secrets and what lives only at run time."""
+    if not isinstance(config, Mapping):
+        return config
+    kept = _without(config, (_SECRET, *_RUNTIME_ONLY))
+    for name in _TYPED_CONFIGS:
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = _without(kept[name], (_SECRET,))
+    return kept
 
 
 def _name_of(definition: Any) -> str:
@@ -99,14 +110,6 @@ def _name_of(definition: Any) -> str:
     if not isinstance(name, str):
         raise InvalidValue("tools", "a tool definition needs a text name")
     return name
-
-
-def _scrubbed(config: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _without(config, (_SECRET, *_RUNTIME_ONLY))
-    for name in _TYPED_CONFIGS:
-        if isinstance(kept.get(name), Mapping):
-            kept[name] = _without(kept[name], (_SECRET,))
-    return kept
 
 
 def _without(fields: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

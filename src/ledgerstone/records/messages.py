@@ -43,7 +43,7 @@ class MessageBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     name: str | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
-    visibility: Literal["all", "internal"] = "all"
+    visibility: Literal["all", "internal"] | None = None
     model: str | None = None
     provider: str | None = None
     usage: Usage | None = None
@@ -103,6 +103,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return self.body.metadata
 
     @property
+    def visibility(self) -> Literal["all", "internal"]:
+        """Whether a person may see it too, or only the model."""
+        return self.body.visibility or "all"
+
+    @property
     def created_at(self) -> datetime:
         return to_datetime(self.created_us)
 
@@ -121,6 +126,8 @@ def message(role: str, content: object = None, **fields: Any) -> Message:
         raise InvalidValue("role", f"{role!r} is none of {', '.join(ROLES)}")
     if known != role:
         fields.setdefault("origin_role", role)
+    if fields.get("visibility") == "all":
+        del fields["visibility"]  # The default is left out, so saying it must not change the body.
     envelope = {name: fields.pop(name) for name in _GIVEN if name in fields}
     parts = to_parts(fields.pop("parts", content), "parts")
     unknown = set(fields) - _FIELDS

@@ -94,7 +94,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
         return replace(fresh, policy=policy)
 
     def graph_delta(self) -> GraphDelta:
-        """What committing this state does: a full replace at first or when flagged, else nothing."""
+        """What committing it does: a full replace at first or when flagged, else nothing."""
         if self.replace_required or self.revision is None:
             return GraphDelta("replace", self.graph.leaf, self.graph.nodes)
         return GraphDelta("unchanged", self.graph.leaf)

@@ -42,8 +42,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
                 raise InvalidValue(f"{field}.{name}", "an integer below 2^62 expected")
 
 
-class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Money in integer nano-units (1 USD = 1,000,000,000)."""
+class Cost(msgspec.Struct, frozen=True):
+    """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out."""
 
     nano: int
     currency: str = "USD"

@@ -4,14 +4,16 @@
     commitment   H(salt, envelope, body) of one node; vacuum erases body and salt and keeps this
     link         H(previous link, turn row, commitments): makes a session's history a chain
 
-Every field is length-prefixed, so no two different inputs share one encoding.
+Fields are framed as MessagePack, so no two different inputs share one encoding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
+from sys import intern
 
+import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import encode_json, encode_struct
@@ -19,23 +21,13 @@ from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNod
 from ledgerstone.records.runs import Run
 
 GENESIS = bytes(32)
+_pack = msgspec.msgpack.Encoder().encode
 _RUN_TIMES = {"created_us": 0, "started_us": None, "finished_us": None, "updated_us": 0}
 
 
 def frame(*fields: bytes | str | int | None) -> bytes:
-    """Fields joined so that their borders stay visible."""
-    out = []
-    for field in fields:
-        if field is None:
-            out.append(b"\xff")
-            continue
-        if isinstance(field, str):
-            field = field.encode("utf-8", "surrogatepass")
-        elif isinstance(field, int):
-            field = b"%d" % field
-        out.append(b"%d:" % len(field))
-        out.append(field)
-    return b"".join(out)
+    """Fields in one encoding (a MessagePack array): typed, and their borders stay visible."""
+    return _pack(fields)
 
 
 def turn_hash(command: CommitTurn) -> bytes:
@@ -48,7 +40,7 @@ def turn_hash(command: CommitTurn) -> bytes:
         content += _rewind_content(command.rewind)
     if _has_more(command):
         content += _more_content(command)
-    return sha256(frame(*content)).digest()
+    return sha256(_pack(content)).digest()
 
 
 def _has_more(command: CommitTurn) -> bool:
@@ -102,7 +94,8 @@ def _move_content(move: BranchMove) -> tuple[str | int | None, ...]:
 
 
 def _run_content(run: Run) -> bytes:
-    return encode_struct(replace(run, **_RUN_TIMES), "run")
+    # Defaults are left out by identity, so equal texts must be the same object.
+    return encode_struct(replace(run, status=intern(run.status), **_RUN_TIMES), "run")
 
 
 def commitment(node: NewNode, created_us: int) -> bytes:
@@ -134,8 +127,8 @@ def commit_fields(
     body: bytes,
 ) -> bytes:
     """The commitment of a node, from the fields of its row."""
-    envelope = frame(salt, role, kind, label, run_id, meta, format, refs, created_us)
-    return sha256(envelope + body).digest()
+    envelope = (salt, role, kind, label, run_id, meta, format, refs, created_us)
+    return sha256(_pack(envelope) + body).digest()
 
 
 def amendment_commitment(amendment: Amendment) -> bytes:
@@ -158,8 +151,5 @@ def link(
     nodes: Iterable[tuple[int, int, str, bytes]],
 ) -> bytes:
     """The next link; nodes are (ord, parent ord, id, commitment) in commit order."""
-    row = frame(previous, revision, turn, kind, hash, created_us, leaf, tip, usage, effects)
-    parts = [row]
-    for ord, parent, id, commit in nodes:
-        parts.append(frame(ord, parent, id, commit))
-    return sha256(b"".join(parts)).digest()
+    row = (previous, revision, turn, kind, hash, created_us, leaf, tip, usage, effects)
+    return sha256(_pack((row, list(nodes)))).digest()

@@ -20,6 +20,7 @@ class HeadRow(msgspec.Struct):
     messages, users, first_user                of main's path: counts, and the first user message
     branched 1 once a node's parent was not its predecessor (then paths are walked, not ranged)
     named    how many branches besides main    amended  how many amendments exist
+    enqueued the last queue position given out
     """
 
     number: int
@@ -49,6 +50,7 @@ class HeadRow(msgspec.Struct):
     latest_run: str | None = None
     ledger: bytes | None = None
     checkpoint: str | None = None
+    enqueued: int = 0
 
     def lease(self, session: str) -> Lease | None:
         """The lease in the row, live or not; None when nobody holds it."""

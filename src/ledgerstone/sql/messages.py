@@ -30,7 +30,7 @@ async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
-    leaf = await end_of(tx, head, query.branch, query.at)
+    leaf = await end_of(tx, head, query.branch, query.at, deleted=query.deleted)
     rows = await read_path(
         tx,
         head,
@@ -137,7 +137,7 @@ async def list_messages(tx: Tx, query: ListMessages) -> Page[Message]:
     if query.run_id is not None:
         rows, total = await _run_rows(tx, head, query)
     else:
-        leaf = await end_of(tx, head, query.branch, None)
+        leaf = await end_of(tx, head, query.branch, None, deleted=query.deleted)
         after = None if query.after is None else query.after[0]
         rows = await read_path(
             tx,

@@ -50,11 +50,15 @@ async def tip_of(tx: Tx, head: HeadRow, branch: str) -> tuple[int, int] | None:
     return None if leaf is None else await effective(tx, head, leaf)
 
 
-async def end_of(tx: Tx, head: HeadRow, branch: str, at: str | None) -> int:
+async def end_of(
+    tx: Tx, head: HeadRow, branch: str, at: str | None, *, deleted: bool = False
+) -> int:
     """The ord a read path ends at; 0 when there is nothing to read."""
     if at is not None:
         row = await tx.one("find_place", head.number, at)
         return 0 if row is None else row[0]
+    if deleted:
+        return await stored_leaf(tx, head, branch) or 0
     tip = await tip_of(tx, head, branch)
     return 0 if tip is None else tip[0]
 

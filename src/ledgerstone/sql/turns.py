@@ -76,6 +76,7 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     command, head, effects = commit.command, commit.head, commit.effects
     if command.state is not None:
         await _patch_state(tx, head, command.state)
+    if command.state:
         effects["state"] = command.state
     if command.run is not None:
         old = await find_run(tx, command.tenant, command.run.id)

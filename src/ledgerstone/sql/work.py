@@ -22,14 +22,11 @@ async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
     if found:
         return _batch(command.session, found[0])
     payloads = encode_json([decode_json(data) for data in command.payloads], "payloads")
-    row = await tx.one(
-        "insert_batch", head.number, command.batch, command.source_key, payloads, tx.now_us
-    )
-    assert row is not None
-    return _batch(
-        command.session,
-        (row[0], command.batch, command.source_key, payloads, None, tx.now_us),
-    )
+    seq = head.enqueued + 1
+    batch = (command.batch, command.source_key, payloads)
+    await tx.run("insert_batch", head.number, seq, *batch, tx.now_us)
+    await tx.run("count_enqueued", head.number, seq)
+    return _batch(command.session, (seq, *batch, None, tx.now_us))
 
 
 async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
@@ -44,7 +41,7 @@ async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
         row = await tx.one("next_batch", head.number, head.fence)
         if row is None:
             return None
-        await tx.run("claim_batch", row[0], command.claim, head.fence)
+        await tx.run("claim_batch", head.number, row[0], command.claim, head.fence)
         owned = await tx.all("claimed_batches", head.number, command.claim)
     batches = [_batch(command.session, row) for row in owned]
     return Claim(command.session, command.claim, owned[0][6], batches)

@@ -58,7 +58,8 @@ class Bed:
         self.persistent = persistent
         self.url = url
         self._factory = factory
-        self._backends: list[Backend] = []
+        self._port: Backend | None = None
+        self._others: list[Backend] = []
         # A store that nobody holds any more closes its backend, so all of them are kept here.
         self._stores: list[Store] = []
         self._store: Store | None = None
@@ -76,15 +77,19 @@ class Bed:
     @property
     def port(self) -> Backend:
         """The backend below `store`, for what is easier said as a command."""
-        if not self._backends:
-            self._backends.append(self._factory())
-        return self._backends[0]
+        if self._port is None:
+            self._port = self._factory()
+        return self._port
 
     def open(self, tenant: str | None = "default") -> Store:
         """Another store on the same place: a handle of its own where the backend has such."""
         if not self.persistent and tenant is not None:
             return self.store.for_tenant(tenant)
-        return self._store_on(self._another(), tenant)
+        backend = self.port
+        if self.persistent:
+            backend = self._factory()
+            self._others.append(backend)
+        return self._store_on(backend, tenant)
 
     def reopen(self) -> Store:
         """Close everything and open the place again; what is not persistent just goes on."""
@@ -147,19 +152,15 @@ class Bed:
         self._close_backends()
 
     def _store_on(self, backend: Backend, tenant: str | None) -> Store:
-        store = Store(backend, tenant=tenant)
+        store = Store(backend, tenant=tenant, clock=self.clock)
         self._stores.append(store)
         return store
 
-    def _another(self) -> Backend:
-        if not self.persistent:
-            return self.port
-        self._backends.append(self._factory())
-        return self._backends[-1]
-
     def _close_backends(self) -> None:
-        while self._backends:
-            self._backends.pop().close()
+        opened = [*self._others, *([] if self._port is None else [self._port])]
+        self._others, self._port = [], None
+        for backend in opened:
+            backend.close()
 
     def __enter__(self) -> Bed:
         return self

@@ -9,7 +9,7 @@ with recursive path (key, parent) as (
   where path.parent > 0
 ),
 live (place, key) as (
-  select row_number() over (order by n.key), n.key
+  select row_number() over (order by path.key), path.key
   from path join nodes n on n.key = path.key
   where n.deleted_us is null
 )

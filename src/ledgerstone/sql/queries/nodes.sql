@@ -36,7 +36,7 @@ with recursive path (key, parent) as (
 )
 select n.key & 4294967295, n.parent, n.role, n.id, n.deleted_us
 from path join nodes n on n.key = path.key
-order by n.key desc
+order by path.key desc
 
 -- name: placed_between(first, last)
 -- What one commit placed, oldest first.

@@ -7,11 +7,14 @@ where number = :number
   and id = :id -- if id
   and source_key = :source_key -- if source_key
 
--- name: insert_batch(number, id, source_key, payloads, enqueued_us)
--- A new batch at the end; its position comes back.
-insert into work (number, id, source_key, payloads, enqueued_us)
-values (:number, :id, :source_key, :payloads, :enqueued_us)
-returning seq
+-- name: insert_batch(number, seq, id, source_key, payloads, enqueued_us)
+-- A new batch at the end.
+insert into work (number, seq, id, source_key, payloads, enqueued_us)
+values (:number, :seq, :id, :source_key, :payloads, :enqueued_us)
+
+-- name: count_enqueued(number, enqueued)
+-- Positions are never given out twice.
+update heads set enqueued = :enqueued where number = :number
 
 -- name: claimed_batches(number, claim)
 -- What a claim owns.
@@ -24,9 +27,9 @@ select seq from work
 where number = :number and (claim is null or claim_fence < :fence)
 order by seq limit 1
 
--- name: claim_batch(seq, claim, fence)
+-- name: claim_batch(number, seq, claim, fence)
 -- Own a batch.
-update work set claim = :claim, claim_fence = :fence where seq = :seq
+update work set claim = :claim, claim_fence = :fence where number = :number and seq = :seq
 
 -- name: complete_claim(number, claim)
 -- Finished batches leave the queue.

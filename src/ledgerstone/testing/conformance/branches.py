@@ -264,7 +264,7 @@ class TestPopAndClear(OnAPath):
         assert (added[0].seq, added[0].parent) == (1, None)
 
 
-class TestReplace(OnAPath):
+class TestReplacingAPath(OnAPath):
     @pytest.mark.promise(82)
     def test_replace_keeps_the_common_prefix_and_supersedes_the_rest(
         self, backend: Bed, path: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from ledgerstone import Store, user
+from ledgerstone import Session, Store, user
 from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionRetired
 from ledgerstone.testing.bed import Bed
 
@@ -68,13 +70,13 @@ class TestSoftDelete:
         make(backend.store)
         backend.store.sessions.delete("s")
         store = backend.store
-        writes = [
+        writes: list[Callable[[], object]] = [
             lambda: store.messages.append("s", user("more")),
             lambda: store.messages.replace("s", [user("other")]),
             lambda: store.messages.pop("s"),
             lambda: store.messages.clear("s"),
             lambda: store.sessions.update("s", title="new"),
-            lambda: store.sessions.put(store.sessions.get("s")),
+            lambda: store.sessions.put(Session(id="s")),
             lambda: store.nodes.annotate("s", "n", {"k": 1}),
             lambda: store.leases.take("s", owner="w"),
         ]
@@ -115,6 +117,10 @@ class TestSoftDelete:
         assert exists("s") is False
         backend.store.sessions.create(id="s")
         assert exists("s") is True
+        backend.store.sessions.delete("s")
+        assert exists("s") is False
+        backend.store.sessions.restore("s")
+        assert exists("s") is True
         backend.store.sessions.purge("s")
         assert exists("s") is False
 
@@ -153,7 +159,9 @@ class TestPurge:
         backend.store.sessions.copy("s", "twin")
         backend.store.sessions.purge("s")
         assert [m.text for m in backend.store.messages.history("twin")] == ["hello", "hi"]
-        assert backend.store.sessions.document("twin") == {"config": {"k": 1}}
+        document = backend.store.sessions.document("twin")
+        assert document is not None
+        assert document["config"]["k"] == 1
         assert backend.store.admin.verify().ok
 
     @pytest.mark.promise(4, 24, 30)

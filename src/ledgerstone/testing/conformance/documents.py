@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import user
+from ledgerstone import Store, user
 from ledgerstone.commands.sessions import GetDocument
 from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.records.document import tool_names
@@ -79,7 +79,13 @@ CANARY = "canary-4b1d-never-store-me"
 def stored(backend: Bed, document: dict[str, Any]) -> dict[str, Any]:
     """The document as a store that was opened again reads it."""
     backend.store.sessions.put(Session(id="s"), document=document)
-    found: dict[str, Any] = backend.reopen().sessions.document("s")
+    return read(backend.reopen())
+
+
+def read(store: Store) -> dict[str, Any]:
+    """The document of the session "s", which must have one."""
+    found = store.sessions.document("s")
+    assert found is not None
     return found
 
 
@@ -120,8 +126,8 @@ class TestDocuments:
     def test_update_replaces_the_document_and_none_removes_it(self, backend: Bed) -> None:
         stored(backend, DOCUMENT)
         backend.store.sessions.update("s", document={"total_cost": 9.0})
-        assert backend.store.sessions.document("s")["total_cost"] == 9.0
-        assert backend.store.sessions.document("s")["messages"] == []
+        assert read(backend.store)["total_cost"] == 9.0
+        assert read(backend.store)["messages"] == []
         backend.store.sessions.update("s", document=None)
         assert backend.store.sessions.document("s") is None
 
@@ -136,7 +142,7 @@ class TestDocuments:
         backend.store.sessions.create(id="s", document={"total_cost": 1.0})
         with pytest.raises(InvalidValue):
             backend.store.sessions.update("s", document=bad)
-        assert backend.store.sessions.document("s")["total_cost"] == 1.0
+        assert read(backend.store)["total_cost"] == 1.0
 
     @pytest.mark.promise(31)
     def test_five_saves_at_once_all_succeed_and_one_of_them_stays(self, backend: Bed) -> None:
@@ -150,7 +156,7 @@ class TestDocuments:
             answers = list(pool.map(save, range(5)))
         assert [answer.title for answer in answers] == ["0", "1", "2", "3", "4"]
         store = backend.reopen()
-        document, session = store.sessions.document("s"), store.sessions.get("s")
+        document, session = read(store), store.sessions.get("s")
         assert session is not None
         last = str(int(document["total_cost"]))
         assert document["unknown_to_us"] == last * 20_000
@@ -194,7 +200,7 @@ class TestDocumentRules:
         first = stored(backend, {})
         first["tasks"].append("mine")
         first["config"]["goal_tracking"] = True
-        again = backend.store.sessions.document("s")
+        again = read(backend.store)
         assert (again["tasks"], again["config"]["goal_tracking"]) == ([], False)
 
     @pytest.mark.promise(35)
@@ -257,7 +263,7 @@ class TestSecrets:
     @pytest.mark.promise(189)
     def test_an_api_key_is_absent_after_it_was_saved(self, backend: Bed) -> None:
         keep_secret(backend)
-        found = backend.reopen().sessions.document("s")
+        found = read(backend.reopen())
         assert found["llm_config"] == {"provider": "p"}
         assert "api_key" not in found["config"]
         assert found["config"]["llm_config"] == {"provider": "q"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledgerstone import assistant, user
-from ledgerstone.errors import AlreadyExists, InvalidValue, SessionNotFound
+from ledgerstone.errors import AlreadyExists, InvalidValue, NotSupported, SessionNotFound
 from ledgerstone.records.nodes import Node, Opaque
 from ledgerstone.testing.bed import Bed
 
@@ -116,17 +116,37 @@ class TestNodes(OnATree):
         assert [m.id for m in backend.store.messages.history(tree, at="d2")] == ["m1", "d2"]
         assert backend.store.nodes.path(tree, at="nowhere") == []
 
+    @pytest.mark.promise(77, 78, 81)
+    def test_a_loaded_session_has_the_path_or_the_whole_graph(
+        self, backend: Bed, tree: str
+    ) -> None:
+        path = backend.store.sessions.load(tree)
+        whole = backend.store.sessions.load(tree, scope="graph")
+        other = backend.store.sessions.load(tree, leaf="d2")
+        assert path is not None
+        assert whole is not None
+        assert other is not None
+        assert (ids(path.graph.nodes), path.graph.leaf) == (["m1", "m2", "m3"], "m3")
+        assert (ids(whole.graph.nodes), whole.graph.leaf) == (["m1", "m2", "m3", "d2"], "m3")
+        assert (ids(other.graph.nodes), other.graph.leaf) == (["m1", "d2"], "d2")
+        assert (path.session, path.revision) == (tree, 3)
+
     @pytest.mark.promise(79)
     def test_before_the_first_commit_there_is_no_head(self, backend: Bed) -> None:
         backend.store.sessions.create(id="new")
         assert backend.store.sessions.head("new") is None
         assert backend.store.sessions.head("nowhere") is None
+        assert backend.store.sessions.load("new") is None
+        assert backend.store.sessions.load("nowhere") is None
 
-    @pytest.mark.promise(80)
-    def test_an_order_that_nobody_serves_is_refused(self, backend: Bed, tree: str) -> None:
-        with pytest.raises(InvalidValue) as caught:
+    @pytest.mark.promise(80, 201)
+    def test_a_scope_that_nobody_serves_is_not_supported(self, backend: Bed, tree: str) -> None:
+        with pytest.raises(NotSupported) as caught:
+            backend.store.sessions.load(tree, scope="sideways")
+        assert "sideways" in caught.value.capability
+        with pytest.raises(InvalidValue) as refused:
             list(backend.store.nodes.iter(tree, order="sideways"))
-        assert caught.value.field == "order"
+        assert refused.value.field == "order"
 
     def test_nodes_are_filtered_by_kind_label_and_meta(self, backend: Bed, tree: str) -> None:
         store = backend.store

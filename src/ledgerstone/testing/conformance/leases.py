@@ -325,9 +325,9 @@ class TestOneRuleForEveryWrite(OnASession):
 class TestHolding(OnASession):
     def test_a_held_session_is_free_after_the_block(self, backend: Bed, session: str) -> None:
         store = backend.store
-        with store.leases.hold(session, heartbeat=False) as lease:
-            assert store.leases.get(session) == lease
-            store.messages.append(session, user("inside"), lease=lease)
+        with store.leases.hold(session, heartbeat=False) as held:
+            assert store.leases.get(session) == held.lease
+            store.messages.append(session, user("inside"), lease=held)
         assert store.leases.get(session) is None
         assert backend.texts(session)[-1] == "inside"
 

@@ -44,6 +44,7 @@ class TestListing:
         backend.clock.advance(1)
         backend.store.messages.append("a", user("back again"))
         assert ids(backend.store.sessions.list()) == ["a", "c", "b"]
+        backend.clock.advance(1)
         backend.store.sessions.update("b", title="touched")
         assert ids(backend.store.sessions.list()) == ["b", "a", "c"]
         assert ids(backend.store.sessions.list(order="updated")) == ["c", "a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 from ledgerstone import assistant, tool_result, user
 from ledgerstone.errors import AlreadyExists, InvalidValue, SessionNotFound
 from ledgerstone.records.messages import Message
+from ledgerstone.records.usage import Cost, Usage
 from ledgerstone.testing.bed import Bed
 
 __all__ = ["TestAppend", "TestReplace"]
@@ -160,6 +162,15 @@ class TestAppend:
         head = backend.store.sessions.head("s")
         assert head is not None
         assert head.revision == 1
+
+    @pytest.mark.promise(50, 58)
+    def test_equal_messages_are_the_same_one_wherever_they_come_from(self, backend: Bed) -> None:
+        made = assistant("hi", id="m1", cost=Cost(5), usage=Usage(1, 2))
+        backend.store.messages.append("s", made, create=True)
+        travelled = pickle.loads(pickle.dumps(made))
+        assert travelled == made
+        assert backend.store.messages.append("s", travelled)[0].seq == 1
+        assert backend.store.messages.count("s") == 1
 
     @pytest.mark.promise(50, 58)
     def test_a_taken_id_with_other_content_is_refused_and_nothing_is_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -115,10 +116,10 @@ class TestTexts:
         value = {"x": TEXTS[name]}
         backend.store.sessions.create(id="s", metadata=value, document=value)
         store = backend.reopen()
-        found = store.sessions.get("s")
+        found, document = store.sessions.get("s"), store.sessions.document("s")
         assert found is not None
-        assert found.metadata == value
-        assert store.sessions.document("s")["x"] == TEXTS[name]
+        assert document is not None
+        assert (found.metadata, document["x"]) == (value, TEXTS[name])
 
     @pytest.mark.parametrize("name", TEXTS)
     def test_in_the_title_or_refused(self, backend: Bed, name: str) -> None:
@@ -329,7 +330,7 @@ class TestIds:
     @pytest.mark.parametrize("bad", BAD_IDS, ids=lambda bad: repr(bad)[:12])
     def test_an_id_that_is_none_is_refused_by_every_call(self, backend: Bed, bad: Any) -> None:
         sessions, messages = backend.store.sessions, backend.store.messages
-        calls = [
+        calls: list[Callable[[], object]] = [
             lambda: sessions.get(bad),
             lambda: sessions.ensure(bad),
             lambda: sessions.update(bad, title="x"),

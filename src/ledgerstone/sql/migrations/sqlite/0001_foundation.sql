@@ -67,7 +67,8 @@ create table heads (
   open_run text,
   latest_run text,
   ledger blob,
-  checkpoint text
+  checkpoint text,
+  enqueued integer not null default 0
 ) strict;
 
 create table nodes (
@@ -187,17 +188,17 @@ create table attachments (
 create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
 
 create table work (
-  seq integer primary key autoincrement,
   number integer not null,
+  seq integer not null,
   id text not null,
   source_key text,
   payloads blob not null,
   claim text,
   claim_fence integer not null default 0,
-  enqueued_us integer not null
-) strict;
+  enqueued_us integer not null,
+  primary key (number, seq)
+) strict, without rowid;
 create unique index work_id on work (number, id);
-create index work_order on work (number, seq);
 
 create table stubs (
   tenant text not null,

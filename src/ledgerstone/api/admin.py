@@ -1,0 +1,105 @@
+"""store.admin: for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from ledgerstone.api import checks
+from ledgerstone.api.checks import SessionRef
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import offload
+from ledgerstone.api.sessions import AsyncSessions
+from ledgerstone.clock import US_PER_S
+from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.commands.turns import VerifySession
+from ledgerstone.records.reports import Health, Vacuumed, Verified
+
+NOTES_KEPT_S = 86_400
+"""Notes of a node that never came are kept this long."""
+
+Progress = Callable[[int, int], object]
+
+
+class AsyncAdmin:
+    """Health, proof and tidying up."""
+
+    def __init__(self, handle: AsyncHandle, sessions: AsyncSessions) -> None:
+        self._handle = handle
+        self._sessions = sessions
+
+    async def health(self) -> Health:
+        """How the backend is doing; leaves no trace."""
+        return await offload(self._handle.backend.health)
+
+    async def tenants(self) -> list[str]:
+        """The tenants that have sessions; the one call a root handle may make."""
+        return await offload(self._handle.backend.tenants)
+
+    async def verify(
+        self, session: SessionRef | None = None, *, progress: Progress | None = None
+    ) -> Verified:
+        """Check chain, parents, leaf, positions, references and value hashes; name each defect.
+
+        Of one session, or of all of the tenant; `progress(done, total)` after each.
+        """
+        names = await self._names(session)
+        report = Verified()
+        for done, name in enumerate(names, start=1):
+            one = await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+            report = Verified(
+                sessions=report.sessions + one.sessions,
+                turns=report.turns + one.turns,
+                nodes=report.nodes + one.nodes,
+                values=report.values + one.values,
+                defects=[*report.defects, *one.defects],
+            )
+            if progress is not None:
+                progress(done, len(names))
+        return report
+
+    async def vacuum(
+        self,
+        session: SessionRef | None = None,
+        *,
+        unreachable: bool = False,
+        older_than_s: float | None = None,
+        dry_run: bool = False,
+    ) -> Vacuumed:
+        """Erase bodies of tombstoned nodes, old notes without a node, unused values.
+
+        `unreachable`: also nodes that no branch shows. `older_than_s`: only what was hidden (or
+        written, when unreachable) so long ago. Of one session, or of all of the tenant.
+        """
+        before_us = None
+        if older_than_s is not None:
+            before_us = self._ago_us(checks.seconds(older_than_s, "older_than_s"))
+        report = Vacuumed(dry_run=checks.flag(dry_run, "dry_run"))
+        for name in await self._names(session):
+            one = await self._handle.write(
+                VacuumSession(
+                    tenant=self._handle.tenant,
+                    session=name,
+                    unreachable=checks.flag(unreachable, "unreachable"),
+                    before_us=before_us,
+                    notes_before_us=self._ago_us(NOTES_KEPT_S),
+                    dry_run=dry_run,
+                )
+            )
+            report = replace(
+                report,
+                nodes=report.nodes + one.nodes,
+                notes=report.notes + one.notes,
+                values=report.values + one.values,
+                body_bytes=report.body_bytes + one.body_bytes,
+            )
+        return report
+
+    def _ago_us(self, seconds: float) -> int:
+        return self._handle.clock.now_us() - round(seconds * US_PER_S)
+
+    async def _names(self, session: SessionRef | None) -> list[str]:
+        if session is not None:
+            return [checks.session_id(session)]
+        return [one.id async for one in self._sessions.iter(order="id", deleted=True)]

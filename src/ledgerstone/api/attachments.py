@@ -1,0 +1,55 @@
+"""store.attachments: an intent before the bytes, stamped by the turn that uses them."""
+
+from __future__ import annotations
+
+from ledgerstone.api import checks
+from ledgerstone.api.checks import IdRef, SessionRef, Time
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.commands import attachments as commands
+from ledgerstone.records.attachments import Attachment
+
+
+class AsyncAttachments:
+    """Two-phase references to bytes that live elsewhere."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+
+    async def intent(self, session: SessionRef, id: IdRef, uri: str) -> Attachment:
+        """Remember that bytes will come; repeated, the earliest intent and any stamp stay."""
+        return await self._handle.write(
+            commands.RecordIntent(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                id=checks.record_id(id, "id"),
+                uri=checks.text(uri, "uri"),
+            )
+        )
+
+    async def get(self, session: SessionRef, id: IdRef) -> Attachment | None:
+        """One attachment, or None."""
+        return await self._handle.ask(
+            commands.GetAttachment(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                id=checks.record_id(id, "id"),
+            )
+        )
+
+    async def uncommitted(self, *, before: Time) -> list[Attachment]:
+        """Never used by a turn and intended at or before this time, oldest first."""
+        return await self._handle.ask(
+            commands.ListUncommitted(
+                tenant=self._handle.tenant, cutoff_us=checks.micros(before, "before")
+            )
+        )
+
+    async def forget(self, session: SessionRef, id: IdRef) -> bool:
+        """Remove the row; False when there was none."""
+        return await self._handle.write(
+            commands.ForgetAttachment(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                id=checks.record_id(id, "id"),
+            )
+        )

@@ -1,0 +1,209 @@
+"""The reading half of store.messages."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from ledgerstone.api import bodies, checks, cursors
+from ledgerstone.api.checks import LIMIT_DEFAULT, IdRef, SessionRef
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.pages import CHUNK, AsyncPages
+from ledgerstone.commands import nodes as queries
+from ledgerstone.commands.sessions import GetSession
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.sessions import Page, SeqRange
+
+MessageList: TypeAlias = list[Message]
+ORDERS = ("seq", "-seq")
+
+
+class AsyncMessageReads:
+    """Paths, pages and single messages; absence is None or empty, never an error."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+
+    async def last(
+        self, session: SessionRef, n: int = 50, *, branch: str = "main", at: IdRef | None = None
+    ) -> MessageList:
+        """The newest n messages, oldest first; never clamped."""
+        checks.positive(n, "n")
+        return await self._path(session, branch, at, last=n)
+
+    async def history(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        after_seq: int = 0,
+        deleted: bool = False,
+    ) -> MessageList:
+        """The complete path, oldest first; `at` reads the path of another node."""
+        checks.whole(after_seq, "after_seq")
+        return await self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
+
+    async def list(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        order: str = "seq",
+        deleted: bool = False,
+        run_id: IdRef | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[Message]:
+        """A page of the path, or of what one run wrote; from either end.
+
+        InvalidValue for a foreign cursor, a limit below 1 or a negative offset.
+        """
+        target, tenant = checks.session_id(session), self._handle.tenant
+        query = queries.ListMessages(
+            tenant=tenant,
+            session=target,
+            branch=checks.branch_name(branch),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            deleted=checks.flag(deleted, "deleted"),
+            newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
+        )
+        filters = (query.branch, query.run_id, query.deleted, query.newest_first)
+        if cursor is not None:
+            key, incarnation = await self._cursor_key(target, filters, cursor, offset)
+            query = replace(query, after=key)
+            page: Page[Message] = await self._handle.ask(query)
+        else:
+            found, page = await self._handle.backend.aread(
+                (GetSession(tenant=tenant, id=target), query)
+            )
+            incarnation = 0 if found is None else found.incarnation
+        if not page.has_more:
+            return page
+        scope = self._scope(target, filters, incarnation)
+        last = page.items[-1]
+        return replace(page, cursor=cursors.encode(scope, (last.seq, last.ord)))
+
+    def iter(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        deleted: bool = False,
+    ) -> AsyncPages[Message]:
+        """Every message of the path as it stands at the first step, oldest first, in chunks."""
+        target = checks.session_id(session)
+        name = checks.branch_name(branch)
+        end = checks.maybe_id(at, "at")
+
+        async def fetch(after: Message | None) -> MessageList:
+            nonlocal end
+            if end is None:
+                newest = await self._path(target, name, None, last=1, deleted=deleted)
+                if not newest:
+                    return []
+                end = newest[-1].id
+            seq = 0 if after is None else after.seq
+            return await self._path(target, name, end, first=CHUNK, after_seq=seq, deleted=deleted)
+
+        return AsyncPages(fetch, chunk=CHUNK)
+
+    async def range(self, session: SessionRef, first: int, last: int) -> MessageList:
+        """Messages of the main path by inclusive position, from 1."""
+        wanted = SeqRange(first, last)
+        return await self._handle.ask(
+            queries.ReadRange(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                first=wanted.first,
+                last=wanted.last,
+            )
+        )
+
+    async def get(self, id: IdRef, *, session: SessionRef | None = None) -> Message | None:
+        """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
+        if session is None and isinstance(id, Message) and id.session:
+            session = id.session
+        return await self._handle.ask(
+            queries.GetMessage(
+                tenant=self._handle.tenant,
+                id=checks.record_id(id, "id"),
+                session=None if session is None else checks.session_id(session),
+            )
+        )
+
+    async def count(self, session: SessionRef, *, branch: str = "main") -> int:
+        """How many live messages the path has."""
+        return await self._handle.ask(
+            queries.CountMessages(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+            )
+        )
+
+    async def versions(self, id: IdRef, *, session: SessionRef | None = None) -> MessageList:
+        """Every version of a message, the original first; empty when there is none."""
+        name = checks.record_id(id, "id")
+        if session is None:
+            found = await self.get(id)
+            if found is None:
+                return []
+            session = found.session
+        return await self._handle.ask(
+            queries.GetVersions(
+                tenant=self._handle.tenant, session=checks.session_id(session), id=name
+            )
+        )
+
+    async def latest_compaction(self, session: SessionRef) -> Message | None:
+        """The newest compaction request of the session, or None."""
+        target, tenant = checks.session_id(session), self._handle.tenant
+        found = await self._handle.ask(
+            queries.ListNodes(
+                tenant=tenant,
+                session=target,
+                kind=MESSAGE,
+                label=bodies.COMPACTION_LABEL,
+                order="-ord",
+                limit=1,
+            )
+        )
+        return await self.get(found[0].id, session=target) if found else None
+
+    async def _path(
+        self, session: SessionRef, branch: str, at: IdRef | None, **options: Any
+    ) -> MessageList:
+        return await self._handle.ask(
+            queries.ReadMessages(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+                at=checks.maybe_id(at, "at"),
+                **options,
+            )
+        )
+
+    async def _cursor_key(
+        self, session: str, filters: tuple[Any, ...], cursor: str, offset: int
+    ) -> tuple[tuple[int, int], int]:
+        """The key in a cursor of this list, and the incarnation it was made under."""
+        if offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        found = await self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
+        incarnation = 0 if found is None else found.incarnation
+        scope = self._scope(session, filters, incarnation)
+        seq, ord = cursors.decode(cursor, scope)
+        return (seq, ord), incarnation
+
+    def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
+        return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)

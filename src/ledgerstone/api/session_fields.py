@@ -1,0 +1,127 @@
+"""The fields of a session as callers give them, checked: for a record, or as a filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledgerstone import ids
+from ledgerstone.api import checks, cursors
+from ledgerstone.api.checks import Time
+from ledgerstone.codec import encode_json
+from ledgerstone.commands.sessions import SessionFilter
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.sessions import STATUSES, Cause, Session
+from ledgerstone.rules.filters import check_filter
+
+_NAMES = {
+    "user",
+    "app",
+    "status",
+    "parent",
+    "deleted",
+    "created_after",
+    "created_before",
+    "metadata_equals",
+    "metadata_contains",
+}
+
+
+SESSION_FIELDS = (
+    "user",
+    "app",
+    "title",
+    "model",
+    "cwd",
+    "status",
+    "metadata",
+    "parent",
+    "cause",
+    "created_us",
+)
+
+
+def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
+    """A Session record, each field checked; InvalidValue names the one that is wrong."""
+    unknown = fields.keys() - set(SESSION_FIELDS)
+    if unknown:
+        raise InvalidValue(sorted(unknown)[0], "a session has no such field")
+    user, parent = fields.get("user"), fields.get("parent")
+    created: Time = fields.get("created_us") or 0
+    return Session(
+        id=id,
+        tenant=tenant,
+        user=None if user is None else ids.check_id(user, "user"),
+        app=ids.check_label(fields.get("app", ""), "app"),
+        title=checks.maybe_text(fields.get("title"), "title"),
+        model=checks.maybe_text(fields.get("model"), "model"),
+        cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
+        status=checks.one_of(fields.get("status", "unknown"), STATUSES, "status"),  # type: ignore[arg-type]
+        metadata=checks.json_value(fields.get("metadata"), "metadata"),
+        parent=None if parent is None else checks.session_id(parent),
+        cause=_cause(fields.get("cause")),
+        created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
+    )
+
+
+def _cause(value: Any) -> Cause | None:
+    if value is None:
+        return None
+    kind, id = (value.kind, value.id) if isinstance(value, Cause) else _pair(value)
+    return Cause(ids.check_name(kind, "cause"), ids.check_id(id, "cause"))
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidValue("cause", 'a pair such as ("tool_call", id) expected')
+    return value[0], value[1]
+
+
+def session_filter(where: dict[str, Any]) -> SessionFilter:
+    """The filter of a list; None means any. InvalidValue names what is wrong or unknown."""
+    unknown = where.keys() - _NAMES
+    if unknown:
+        raise InvalidValue(sorted(unknown)[0], "there is no such filter")
+    user, app, status = where.get("user"), where.get("app"), where.get("status")
+    parent = where.get("parent")
+    return SessionFilter(
+        user=None if user is None else ids.check_id(user, "user"),
+        app=None if app is None else ids.check_label(app, "app"),
+        status=None if status is None else checks.one_of(status, STATUSES, "status"),
+        parent=None if parent is None else checks.session_id(parent),
+        deleted=checks.flag(where.get("deleted", False), "deleted"),
+        created_after_us=checks.maybe_micros(where.get("created_after"), "created_after"),
+        created_before_us=checks.maybe_micros(where.get("created_before"), "created_before"),
+        metadata_equals=_equals(where),
+        metadata_contains=check_filter(where.get("metadata_contains"), "metadata_contains"),
+    )
+
+
+def cursor_scope(tenant: str, where: SessionFilter, order: str) -> bytes:
+    """What binds a cursor to this very list."""
+    equals = None if where.metadata_equals is None else where.metadata_equals.hex()
+    return cursors.scope(
+        tenant,
+        "sessions",
+        order,
+        where.user,
+        where.app,
+        where.status,
+        where.parent,
+        where.deleted,
+        where.created_after_us,
+        where.created_before_us,
+        equals,
+        where.metadata_contains,
+    )
+
+
+def list_key(key: list[Any]) -> tuple[int, str]:
+    """The key of a session list, out of a cursor."""
+    at, id = key
+    return at, id
+
+
+def _equals(where: dict[str, Any]) -> bytes | None:
+    # None means any here as well; sessions without metadata can not be asked for this way.
+    value = where.get("metadata_equals")
+    return None if value is None else encode_json(value, "metadata_equals")

@@ -1,0 +1,134 @@
+"""The store: one tenant's view of a backend, with a namespace per noun."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ledgerstone import ids
+from ledgerstone.api.admin import AsyncAdmin
+from ledgerstone.api.attachments import AsyncAttachments
+from ledgerstone.api.branches import AsyncBranches
+from ledgerstone.api.drafts import AsyncDrafts
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.leases import AsyncLeases
+from ledgerstone.api.loop_async import Opening, offload, opening
+from ledgerstone.api.messages import AsyncMessages
+from ledgerstone.api.nodes import AsyncNodes
+from ledgerstone.api.runs import AsyncRuns
+from ledgerstone.api.sessions import AsyncSessions
+from ledgerstone.api.turns import AsyncTurns
+from ledgerstone.api.work import AsyncWork
+from ledgerstone.clock import Clock, SystemClock
+from ledgerstone.commands import Query
+from ledgerstone.connect import open_backend
+from ledgerstone.errors import InvalidValue
+from ledgerstone.ports.backend import Backend
+from ledgerstone.records.reports import Capabilities
+
+TENANT = "default"
+
+
+class AsyncStore:
+    """Sessions, messages, turns and leases of one tenant.
+
+    Opened by `AsyncStore.open(url)`; such a store closes itself when nobody refers to it any
+    more. Made of an open backend, it closes that one only when it is told to.
+    """
+
+    def __init__(
+        self, backend: Backend, *, tenant: str | None = TENANT, clock: Clock | None = None
+    ) -> None:
+        name = None if tenant is None else ids.check_id(tenant, "tenant")
+        self._attach(AsyncHandle(backend, name, clock or SystemClock(), None))
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        tenant: str | None = TENANT,
+        durability: str | None = None,
+        blobs: object = None,
+        vectors: object = None,
+        pool_size: int | None = None,
+        clock: Clock | None = None,
+    ) -> Opening[AsyncStore]:
+        """Open a path, sqlite:///path or memory://; `tenant=None` is a root handle.
+
+        Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
+        """
+        if tenant is not None:
+            ids.check_id(tenant, "tenant")
+
+        def connect() -> AsyncStore:
+            backend = open_backend(
+                url,
+                durability=durability,
+                clock=clock,
+                blobs=blobs,
+                vectors=vectors,
+                pool_size=pool_size,
+            )
+            store = cls(backend, tenant=tenant, clock=clock)
+            store._handle.close_when_forgotten()
+            return store
+
+        return opening(connect)
+
+    def for_tenant(self, name: str) -> AsyncStore:
+        """The same store for another tenant: no I/O, and closing it leaves this one open."""
+        store = object.__new__(type(self))
+        store._attach(self._handle.for_tenant(ids.check_id(name, "tenant")))
+        return store
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose data this is; None for a root handle, which refuses data calls."""
+        return self._handle.tenant_or_none
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do, and how durable it really is."""
+        return self._handle.backend.capabilities
+
+    async def read(self, *queries: Query[Any]) -> list[Any]:
+        """Answer several queries from one snapshot, in one round trip.
+
+        InvalidValue when one is for another tenant.
+        """
+        for query in queries:
+            if not isinstance(query, Query):
+                raise InvalidValue("query", f"a Query expected, got {type(query).__name__}")
+            if query.tenant != self._handle.tenant:
+                raise InvalidValue("tenant", f"this store is of {self._handle.tenant!r}")
+        return await self._handle.backend.aread(queries)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then let go; closing twice is fine."""
+        backend = self._handle.close()
+        if backend is not None:
+            await offload(backend.close)
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} tenant {self.tenant!r}>"
+
+    def _attach(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+        self.sessions = AsyncSessions(handle)
+        self.messages = AsyncMessages(handle)
+        self.nodes = AsyncNodes(handle)
+        self.branches = AsyncBranches(handle)
+        self.turns = AsyncTurns(handle)
+        self.drafts = AsyncDrafts(handle)
+        self.leases = AsyncLeases(handle)
+        self.runs = AsyncRuns(handle)
+        self.attachments = AsyncAttachments(handle)
+        self.work = AsyncWork(handle)
+        self.admin = AsyncAdmin(handle, self.sessions)

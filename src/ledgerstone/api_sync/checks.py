@@ -1,0 +1,233 @@
+# Generated from api/checks.py by tools/make_sync.py: edit that, then run `make sync`.
+"""What callers may pass, turned into what commands carry; each refusal names its field."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from ledgerstone import ids
+from ledgerstone.clock import US_PER_S, to_us
+from ledgerstone.codec import encode_json
+from ledgerstone.commands import FREE, Guard
+from ledgerstone.errors import Fenced, InvalidValue, SessionBindingMismatch
+from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.drafts import DraftRecord
+from ledgerstone.records.leases import AnyLease, Held, Lease
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import Branch, Node
+from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Head, Picker, Session
+from ledgerstone.records.state import SessionState
+from ledgerstone.records.work import Claim
+
+LIMIT_DEFAULT = 50
+LIMIT_MAX = 200
+TEXT_CHARS_MAX = 4096
+INT_BOUND = 1 << 62
+
+SessionRef: TypeAlias = (
+    str | uuid.UUID | Session | Lease | Held | Head | Picker | SessionState | Message | Run
+)
+IdRef: TypeAlias = (
+    str | uuid.UUID | Message | Node | Session | Run | Claim | Attachment | DraftRecord
+)
+Time: TypeAlias = datetime | int
+
+_OF_SESSION = (Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord)
+_WITH_ID = (Message, Node, Session, Run, Claim, Attachment, DraftRecord)
+
+
+def session_id(value: SessionRef) -> str:
+    """The id of a session, given by itself or by a record that names one."""
+    if type(value) is str:
+        return ids.check_id(value, "session")
+    if isinstance(value, Session):
+        return value.id
+    if isinstance(value, _OF_SESSION):
+        return ids.check_id(value.session, "session")
+    return ids.check_id(value, "session")
+
+
+def record_id(value: IdRef, field: str) -> str:
+    """An id, given by itself or by the record that has it."""
+    if isinstance(value, _WITH_ID):
+        return ids.check_id(value.id, field)
+    return ids.check_id(value, field)
+
+
+def session_of(value: IdRef, session: SessionRef | None) -> str:
+    """The session a record lives in: as given, or as the record says."""
+    if session is not None:
+        return session_id(session)
+    if isinstance(value, Message | Node | Run | DraftRecord) and value.session:
+        return value.session
+    raise InvalidValue("session", "name the session, or give the record instead of its id")
+
+
+def bound(session: SessionRef, lease: AnyLease | None) -> tuple[str, AnyLease | None]:
+    """The session and the lease that guards it; a lease given as the session is both."""
+    if lease is None:
+        if isinstance(session, Lease | Held):
+            return session.session, session
+        return session_id(session), None
+    if not isinstance(lease, Lease | Held):
+        raise InvalidValue("lease", f"a Lease expected, got {type(lease).__name__}")
+    id = session_id(session)
+    if lease.session != id:
+        raise SessionBindingMismatch(lease.session, id)
+    return id, lease
+
+
+def guard(lease: AnyLease | None, expected_revision: int | None) -> Guard:
+    """Under which ownership and revision a commit may happen."""
+    if expected_revision is not None:
+        whole(expected_revision, "expected_revision")
+    elif lease is None:
+        return FREE
+    if lease is None:
+        return Guard(revision=expected_revision)
+    if isinstance(lease, Held) and lease.lost is not None:
+        lost = lease.lost
+        current = lost.current if isinstance(lost, Fenced) else lease.fence
+        raise Fenced(lease.session, lease.fence, current) from lost
+    return Guard(lease.fence, lease.token, expected_revision)
+
+
+def page_limit(limit: int) -> int:
+    """1 to 200; more is clamped."""
+    return min(positive(limit, "limit"), LIMIT_MAX)
+
+
+def positive(value: int, field: str) -> int:
+    if type(value) is not int or not 0 < value < INT_BOUND:
+        raise InvalidValue(field, f"a positive integer expected, got {value!r:.40}")
+    return value
+
+
+def whole(value: int, field: str) -> int:
+    if type(value) is not int or not 0 <= value < INT_BOUND:
+        raise InvalidValue(field, f"an integer of at least 0 expected, got {value!r:.40}")
+    return value
+
+
+def flag(value: bool, field: str) -> bool:
+    if type(value) is not bool:
+        raise InvalidValue(field, f"True or False expected, got {value!r:.40}")
+    return value
+
+
+def one_of(value: object, allowed: Iterable[str], field: str) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidValue(field, f"{value!r:.40} is none of {', '.join(allowed)}")
+    return value
+
+
+def text(value: str, field: str) -> str:
+    """Free text of a record, such as a title: bounded, and storable everywhere."""
+    if not isinstance(value, str):
+        raise InvalidValue(field, f"text expected, got {type(value).__name__}")
+    if len(value) > TEXT_CHARS_MAX:
+        raise InvalidValue(field, f"{len(value)} characters, at most {TEXT_CHARS_MAX} allowed")
+    if "\0" in value or not (value.isascii() or value.isprintable() or _encodable(value)):
+        raise InvalidValue(field, "NUL and lone surrogates are not allowed")
+    return value
+
+
+def maybe_text(value: str | None, field: str) -> str | None:
+    return None if value is None else text(value, field)
+
+
+def maybe_id(value: Any, field: str) -> str | None:
+    return None if value is None else record_id(value, field)
+
+
+def branch_name(value: str | Branch) -> str:
+    if type(value) is str and value == "main":
+        return value
+    return ids.check_name(value.name if isinstance(value, Branch) else value, "branch")
+
+
+def json_value(value: Any, field: str) -> Any:
+    """The value itself, once it is known to be JSON."""
+    encode_json(value, field)
+    return value
+
+
+def json_object(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidValue(field, f"an object expected, got {type(value).__name__}")
+    encode_json(value, field)
+    return value
+
+
+def micros(value: Time, field: str) -> int:
+    """An aware datetime or integer microseconds, as microseconds."""
+    if isinstance(value, bool) or not isinstance(value, datetime | int):
+        raise InvalidValue(field, f"a datetime or microseconds expected, got {value!r:.40}")
+    try:
+        us = to_us(value)
+    except ValueError as error:
+        raise InvalidValue(field, str(error)) from None
+    if abs(us) >= INT_BOUND:
+        raise InvalidValue(field, "beyond the range of time")
+    return us
+
+
+def maybe_micros(value: Time | None, field: str) -> int | None:
+    return None if value is None else micros(value, field)
+
+
+def seconds(value: object, field: str) -> float:
+    """A duration of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidValue(field, f"seconds expected, got {value!r:.40}")
+    if not 0 <= value < INT_BOUND / US_PER_S:
+        raise InvalidValue(field, f"a duration of at least 0 expected, got {value!r:.40}")
+    return value
+
+
+def span_us(value: object, field: str) -> int:
+    """A duration in seconds, as microseconds."""
+    return round(seconds(value, field) * US_PER_S)
+
+
+def leaf_or_unset(value: Any, field: str) -> str | UnsetType | None:
+    """An expected leaf: a node, None for no leaf at all, UNSET for any."""
+    return UNSET if value is UNSET else maybe_id(value, field)
+
+
+def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
+    """Names of values: SHA-256 in hex."""
+    if isinstance(values, str):
+        raise InvalidValue(field, "a list of digests expected, got text")
+    found = []
+    for digest in values:
+        if not isinstance(digest, str) or len(digest) != 64 or not _HEX.issuperset(digest):
+            raise InvalidValue(field, f"a SHA-256 in hex expected, got {digest!r:.70}")
+        found.append(digest)
+    return tuple(found)
+
+
+def default_owner() -> str:
+    """host:pid:random, so that no two owners are ever the same."""
+    host = "".join(c for c in socket.gethostname()[:80] if c.isprintable())
+    return f"{host}:{os.getpid()}:{os.urandom(6).hex()}"
+
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def _encodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

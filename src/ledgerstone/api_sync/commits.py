@@ -1,0 +1,122 @@
+# Generated from api/commits.py by tools/make_sync.py: edit that, then run `make sync`.
+"""Sending a commit: what a lost answer and a lapsed lease ask for."""
+
+from __future__ import annotations
+
+from msgspec.structs import force_setattr, replace
+
+from ledgerstone import ids
+from ledgerstone.api.loop_blocking import pause
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands import Guard
+from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved
+from ledgerstone.records.leases import AnyLease, Held, Lease
+from ledgerstone.records.turns import TurnCommitted
+from ledgerstone.rules.chain import turn_hash
+
+REPEATS_MAX = 3
+REPEAT_PAUSE_S = 0.02
+
+
+def stamped(command: CommitTurn) -> CommitTurn:
+    """The command with the hash of its content; it was made just now and nobody saw it yet."""
+    force_setattr(command, "hash", turn_hash(command))
+    return command
+
+
+def commit(handle: Handle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
+    """Send it once, and once only in effect.
+
+    After OutcomeUnknown the same turn is sent again, at most three times. After LeaseExpired a
+    held lease is taken again, if nobody committed in between.
+    """
+    if not isinstance(lease, Held):
+        try:
+            return handle.backend.write(command)
+        except OutcomeUnknown:
+            return _repeat(handle, command)
+    lease.released = command.release
+    try:
+        answer = _commit_held(handle, command, lease)
+    except BaseException:
+        lease.released = False
+        raise
+    lease.revision = max(lease.revision, answer.revision)
+    return answer
+
+
+def retake(handle: Handle, held: Held) -> Lease:
+    """A new grant for a held lease that ran out; Fenced when somebody else was faster."""
+    old = held.lease
+    # Derived, so that a commit and a heartbeat that both find it expired get the same grant.
+    token = ids.derive("again", old.token)
+    lease = handle.write(
+        TakeLease(
+            tenant=handle.tenant,
+            session=old.session,
+            owner=old.owner,
+            token=token,
+            ttl_us=held.ttl_us,
+            fresh=True,
+        )
+    )
+    if lease is None:
+        raise Fenced(old.session, old.fence, old.fence + 1)
+    return lease
+
+
+def release(handle: Handle, lease: AnyLease) -> bool:
+    """Give a lease back; False when it was not ours any more."""
+    return handle.write(
+        ReleaseLease(
+            tenant=handle.tenant,
+            session=lease.session,
+            owner=lease.owner,
+            token=lease.token,
+            fence=lease.fence,
+        )
+    )
+
+
+def revision_of(handle: Handle, session: str) -> int:
+    """The revision a session stands at; 0 before its first commit."""
+    head = handle.ask(GetHead(tenant=handle.tenant, id=session))
+    return 0 if head is None else head.revision
+
+
+def _commit_held(handle: Handle, command: CommitTurn, held: Held) -> TurnCommitted:
+    try:
+        return handle.backend.write(command)
+    except OutcomeUnknown:
+        return _repeat(handle, command)
+    except LeaseExpired as expired:
+        return _commit_on_new_lease(handle, command, held, expired)
+
+
+def _commit_on_new_lease(
+    handle: Handle, command: CommitTurn, held: Held, expired: LeaseExpired
+) -> TurnCommitted:
+    lease = retake(handle, held)
+    seen = held.revision if command.guard.revision is None else command.guard.revision
+    guard = Guard(lease.fence, lease.token, seen)
+    try:
+        answer = handle.write(replace(command, guard=guard))
+    except RevisionMoved as moved:
+        release(handle, lease)
+        raise expired from moved
+    held.lease = lease
+    return answer
+
+
+def _repeat(handle: Handle, command: CommitTurn) -> TurnCommitted:
+    for attempt in range(1, REPEATS_MAX + 1):
+        pause(REPEAT_PAUSE_S * attempt)
+        try:
+            return handle.backend.write(command)
+        except OutcomeUnknown:
+            if attempt == REPEATS_MAX:
+                raise
+    raise AssertionError("the loop above answers or raises")

@@ -1,0 +1,239 @@
+# Generated from api/content.py by tools/make_sync.py: edit that, then run `make sync`.
+"""What a turn collects before it is committed: no I/O, everything encoded once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import force_setattr, replace
+
+from ledgerstone import ids
+from ledgerstone.api_sync import bodies, checks
+from ledgerstone.codec import encode_json, encode_struct
+from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
+from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.records.document import scrub_config
+from ledgerstone.records.messages import Message, MessageBody, message, to_message, tool_result
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.runs import RUN_STATUSES, Run
+from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
+from ledgerstone.records.usage import Cost, Usage, UsageEntry
+from ledgerstone.records.work import Claim
+from ledgerstone.rules.bodies import ROLE_NUMBERS
+
+IDS_PER_DRAW = 6
+"""Four messages, a run and the turn itself: the usual turn draws its ids at once."""
+
+_RUN_JSON = ("input", "output", "error", "state")
+RUN_FIELDS = frozenset(Run.__struct_fields__) - {"id", "session", "status", "incarnation"}
+
+
+class Content:
+    """The parts of one turn.
+
+    `nodes` in order, `messages` as given to the caller, and in `more` everything else the
+    commit carries, by the name of the command's field.
+    """
+
+    __slots__ = ("_salts", "_spare", "messages", "more", "nodes", "run_id", "session")
+
+    def __init__(self, session: str, run_id: str | None) -> None:
+        self.session = session
+        self.run_id = run_id
+        self.empty()
+
+    def empty(self) -> None:
+        """Forget what was collected."""
+        self._spare: list[str] = []
+        self._salts = b""
+        self.messages: list[Message] = []
+        self.nodes: list[NewNode] = []
+        self.more: dict[str, Any] = {}
+
+    def is_empty(self) -> bool:
+        """Whether committing this would say nothing."""
+        return not self.nodes and not self.more
+
+    def draw(self) -> tuple[str, bytes]:
+        """A fresh id and a salt."""
+        spare = self._spare
+        if not spare:
+            spare += ids.new_ids(IDS_PER_DRAW)
+            spare.reverse()
+            self._salts = os.urandom(bodies.SALT_BYTES * IDS_PER_DRAW)
+        id = spare.pop()
+        start = bodies.SALT_BYTES * len(spare)
+        return id, self._salts[start : start + bodies.SALT_BYTES]
+
+    def say(self, role: str, content: object, fields: dict[str, Any]) -> Message:
+        """Add a message of one role."""
+        if fields:
+            return self.add(message(role, content, **fields))
+        return self._put(bodies.plain_body(role, content))
+
+    def answer(self, call_id: str, content: object, fields: dict[str, Any]) -> Message:
+        """Add the result of a tool call."""
+        body = bodies.tool_body(call_id, content, fields)
+        if body is None:
+            return self.add(tool_result(call_id, content, **fields))
+        return self._put(body)
+
+    def add(self, value: object) -> Message:
+        """Add a message or a {"role", "content"} dictionary."""
+        given = value if isinstance(value, Message) else to_message(value, "message")
+        id, salt = self.draw()
+        if given.id:
+            id = ids.check_id(given.id, "id")
+        node = bodies.message_node(given, id, salt, self.run_id)
+        return self._keep(node, given.body)
+
+    def extend(self, name: str, items: Iterable[Any]) -> None:
+        """Add to one of the command's lists."""
+        found = (*self.more.get(name, ()), *items)
+        if found:
+            self.more[name] = found
+
+    def add_value(self, data: object) -> str:
+        """Keep bytes or JSON once by content; answers the name."""
+        value = bodies.new_value(data)
+        if all(value.digest != other.digest for other in self.more.get("values", ())):
+            self.extend("values", (value,))
+        return value.digest
+
+    def amend(self, node: Any, fields: dict[str, Any]) -> None:
+        patch = bodies.amendment_patch(fields)
+        amendment = Amendment(checks.record_id(node, "id"), patch, bodies.salt())
+        self.extend("amendments", (amendment,))
+
+    def merge_state(self, patch: dict[str, Any]) -> None:
+        checks.json_object(patch, "state")
+        self.more["state"] = {**self.more.get("state", {}), **patch}
+
+    def set_run(self, status: str, fields: dict[str, Any]) -> Run:
+        """The run of this turn; a second call adds to the first."""
+        # Interned: msgspec leaves a default out of the encoding only if it is the same object.
+        status = sys.intern(checks.one_of(status, RUN_STATUSES, "status"))
+        if fields:
+            check_run(fields)
+        if self.run_id is None:
+            self._name_run(self.draw()[0])
+        old = self.more.get("run")
+        if old is None:
+            run = Run(id=self.run_id, session=self.session, status=status, **fields)  # type: ignore[arg-type]
+        else:
+            run = replace(old, status=status, **fields)
+        self.more["run"] = run
+        return run
+
+    def complete(self, claim: Claim | str) -> None:
+        if isinstance(claim, Claim) and claim.session != self.session:
+            raise SessionBindingMismatch(self.session, claim.session)
+        self.extend("complete", (checks.record_id(claim, "claim"),))
+
+    def set_head(self, config: Any, frames: Any, current_frame: Any) -> None:
+        if config is not UNSET:
+            self.more["config"] = encode_json(scrub_config(config), "config")
+        if frames is UNSET and current_frame is UNSET:
+            return
+        if not isinstance(frames, list):
+            raise InvalidValue("frames", "frames are stored whole: give the list")
+        current = "" if current_frame is UNSET else ids.check_label(current_frame, "current_frame")
+        self.more["frames"] = encode_json({"frames": frames, "current": current}, "frames")
+
+    def set_checkpoint(self, given: HydratedCheckpoint) -> Checkpoint:
+        """Values that are given become values of the session, absent ones keep their reference."""
+        revision = given.plugins_revision
+        manifest = Checkpoint(
+            turn_state=checks.json_object(given.turn_state, "turn_state"),
+            tool_state=self._component(given.tool_state, given.tool_state_ref, "tool_state_ref"),
+            plugins=self._component(given.plugins, given.plugins_ref, "plugins_ref"),
+            plugins_revision=None if revision is None else checks.whole(revision, "revision"),
+            execution=self._component(given.execution, given.execution_ref, "execution_ref"),
+        )
+        data = encode_struct(manifest, "checkpoint")
+        self.more["checkpoint"] = NewCheckpoint(bodies.new_value(data).digest, manifest, data)
+        return manifest
+
+    def _component(self, value: object, ref: str | None, field: str) -> str | None:
+        if value is not None:
+            return self.add_value(value)
+        return None if ref is None else checks.digests((ref,), field)[0]
+
+    def _put(self, body: MessageBody) -> Message:
+        id, salt = self.draw()
+        data = encode_struct(body, "message")
+        return self._keep(
+            NewNode(id, MESSAGE, ROLE_NUMBERS[body.role], data, salt, "", self.run_id), body
+        )
+
+    def _keep(self, node: NewNode, body: MessageBody) -> Message:
+        made = Message(
+            body=body,
+            id=node.id,
+            session=self.session,
+            run_id=node.run_id,
+            created_us=node.created_us,
+        )
+        self.nodes.append(node)
+        self.messages.append(made)
+        return made
+
+    def _name_run(self, run_id: str) -> None:
+        """From now on, and for what was added before: nobody else has seen those nodes yet."""
+        self.run_id = run_id
+        for node in self.nodes:
+            if node.run_id is None:
+                force_setattr(node, "run_id", run_id)
+
+
+def check_run(fields: Mapping[str, Any]) -> None:
+    """InvalidValue unless these are fields of a run and have the right types."""
+    unknown = fields.keys() - RUN_FIELDS
+    if unknown:
+        raise InvalidValue(sorted(unknown)[0], "a run has no such field")
+    for name in _RUN_JSON:
+        if fields.get(name) is not None:
+            encode_json(fields[name], name)
+    if "details" in fields:
+        checks.json_object(fields["details"], "details")
+    try:
+        msgspec.convert({**fields, "id": "-", "session": "-"}, Run)
+    except msgspec.ValidationError as error:
+        raise InvalidValue("run", str(error)) from None
+
+
+def usage_entry(
+    model: str,
+    usage: Usage | Mapping[str, int],
+    cost: object,
+    source: str,
+    provider: str | None,
+) -> UsageEntry:
+    """One use of a model, checked."""
+    if not isinstance(usage, Usage):
+        try:
+            usage = msgspec.convert(usage, Usage)
+        except msgspec.ValidationError as error:
+            raise InvalidValue("usage", str(error)) from None
+    usage.check("usage")
+    if cost is not None and not (isinstance(cost, Cost) and type(cost.nano) is int):
+        raise InvalidValue("cost", "a Cost in integer nano-units expected")
+    return UsageEntry(
+        ids.check_name(model, "model"),
+        usage,
+        source if source == "" else ids.check_label(source, "source"),
+        None if provider is None else ids.check_label(provider, "provider"),
+        cost,
+    )
+
+
+def id_list(values: Iterable[Any], field: str) -> list[str]:
+    """Several ids or records; one alone is taken as well."""
+    if isinstance(values, str | msgspec.Struct):
+        values = (values,)
+    return [checks.record_id(value, field) for value in values]

@@ -1,0 +1,77 @@
+# Generated from api/handle.py by tools/make_sync.py: edit that, then run `make sync`.
+"""What all namespaces of a store share: the backend, and the tenant whose data they touch."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NoReturn, TypeVar, cast
+
+from ledgerstone.clock import Clock
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import Misuse, StoreClosed
+from ledgerstone.ports.backend import Backend
+
+A = TypeVar("A")
+
+
+class Handle:
+    """One tenant's way to a backend. The one that opened the backend also closes it."""
+
+    __slots__ = ("__weakref__", "_finalizer", "_parent", "_tenant", "backend", "clock")
+
+    def __init__(
+        self, backend: Backend, tenant: str | None, clock: Clock, parent: Handle | None
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self._tenant = tenant
+        # A tenant's handle keeps the opener alive, whose finalizer would close the backend.
+        self._parent = parent
+        self._finalizer: weakref.finalize[..., Any] | None = None
+
+    @property
+    def tenant(self) -> str:
+        """The tenant; Misuse on a root handle, which has none."""
+        if self._tenant is None:
+            raise Misuse("this store has no tenant: use store.for_tenant(name) for data")
+        return self._tenant
+
+    @property
+    def tenant_or_none(self) -> str | None:
+        return self._tenant
+
+    def for_tenant(self, tenant: str) -> Handle:
+        return Handle(self.backend, tenant, self.clock, self._parent or self)
+
+    def close_when_forgotten(self) -> None:
+        """For who opened the backend itself: nobody else will close it."""
+        self._finalizer = weakref.finalize(self, self.backend.close)
+
+    def write(self, command: Command[A]) -> A:
+        return self.backend.write(command)
+
+    def ask(self, query: Query[A]) -> A:
+        """The answer to one query."""
+        answers = self.backend.read((query,))
+        return answers[0]  # type: ignore[no-any-return]
+
+    def close(self) -> Backend | None:
+        """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
+        backend, self.backend = self.backend, cast(Backend, _CLOSED)
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        return None if self._parent is not None or backend is _CLOSED else backend
+
+
+class _Closed:
+    """Stands where the backend was."""
+
+    def __getattr__(self, name: str) -> Any:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise StoreClosed("the store is closed: open it again")
+
+
+_CLOSED = _Closed()

@@ -1,0 +1,128 @@
+# Generated from api/leases.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.leases: who may write to a session."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from ledgerstone import ids
+from ledgerstone.api.hold_blocking import Hold
+from ledgerstone.api_sync import checks
+from ledgerstone.api_sync.acquiring import renewal
+from ledgerstone.api_sync.checks import SessionRef
+from ledgerstone.api_sync.commits import release
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.leases import AnyLease, Held, Lease
+
+TAKE_TTL_S = 900.0
+HOLD_TTL_S = 60.0
+
+
+class Leases:
+    """Ownership of sessions, proved by a fence that only rises."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def take(
+        self,
+        session: SessionRef,
+        *,
+        owner: str | None = None,
+        ttl_s: float = TAKE_TTL_S,
+        fresh: bool = False,
+    ) -> Lease | None:
+        """A lease without a heartbeat; None while another owner's lease lives.
+
+        The same owner gets the same fence with a later end, or a new fence when `fresh`.
+        Errors: SessionNotFound, SessionDeleted.
+        """
+        return self._handle.write(
+            TakeLease(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                owner=_owner(owner),
+                token=ids.new_id(),
+                ttl_us=checks.span_us(ttl_s, "ttl_s"),
+                fresh=checks.flag(fresh, "fresh"),
+            )
+        )
+
+    def hold(
+        self,
+        session: SessionRef,
+        *,
+        owner: str | None = None,
+        ttl_s: float = HOLD_TTL_S,
+        wait_s: float = 0,
+        heartbeat: bool = True,
+    ) -> AbstractContextManager[Held]:
+        """A lease for the length of a block: fresh fence, kept alive, given back at the end.
+
+        LeaseHeld when another owner still lives after `wait_s`. When the lease is lost, the
+        async block is cancelled and ends with Fenced; the blocking one meets Fenced at its next
+        commit.
+        """
+        ttl_us = checks.span_us(ttl_s, "ttl_s")
+        if ttl_us == 0:
+            raise InvalidValue("ttl_s", "nobody can hold a lease of no length")
+        return Hold(
+            self._handle,
+            checks.session_id(session),
+            owner=_owner(owner),
+            ttl_us=ttl_us,
+            wait_s=checks.seconds(wait_s, "wait_s"),
+            heartbeat=checks.flag(heartbeat, "heartbeat"),
+        )
+
+    def renew(self, lease: AnyLease, *, ttl_s: float | None = None) -> Lease:
+        """The same lease with a later end, by default as long as it was granted for.
+
+        LeaseExpired when it ran out, Fenced when somebody else has the session.
+        """
+        given = _lease(lease)
+        ttl_us = given.expires_us - given.claimed_us
+        if ttl_s is not None:
+            ttl_us = checks.span_us(ttl_s, "ttl_s")
+        renewed = self._handle.write(renewal(self._handle.tenant, given, ttl_us))
+        if isinstance(lease, Held):
+            lease.lease = renewed
+        return renewed
+
+    def release(self, lease: AnyLease) -> bool:
+        """Give it back; False, and no harm to a successor, when it is not ours any more."""
+        given = _lease(lease)
+        if isinstance(lease, Held):
+            lease.released = True
+        return release(self._handle, given)
+
+    def get(self, session: SessionRef) -> Lease | None:
+        """The live lease of a session, or None."""
+        return self._handle.ask(
+            GetLease(tenant=self._handle.tenant, session=checks.session_id(session))
+        )
+
+    def break_(self, session: SessionRef, *, by: str, reason: str) -> bool:
+        """End a live lease by force, as an operator; who and why is kept with the session."""
+        return self._handle.write(
+            BreakLease(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                by=checks.text(by, "by"),
+                reason=checks.text(reason, "reason"),
+            )
+        )
+
+
+def _owner(owner: str | None) -> str:
+    return checks.default_owner() if owner is None else ids.check_id(owner, "owner")
+
+
+def _lease(lease: AnyLease) -> Lease:
+    if isinstance(lease, Held):
+        return lease.lease
+    if not isinstance(lease, Lease):
+        raise InvalidValue("lease", f"a Lease expected, got {type(lease).__name__}")
+    return lease

@@ -1,0 +1,231 @@
+# Generated from api/messages.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.messages: the conversation as a list, on the graph below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.api_sync import bodies, checks
+from ledgerstone.api_sync.checks import IdRef, SessionRef
+from ledgerstone.api_sync.commits import commit, stamped
+from ledgerstone.api_sync.message_reads import MessageList, MessageReads
+from ledgerstone.api_sync.replacing import Plan, replace_list
+from ledgerstone.api_sync.turns import new_session
+from ledgerstone.commands.sessions import CreateSession
+from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
+from ledgerstone.errors import InvalidValue, MessageNotFound
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Compaction, Message, assistant, user
+from ledgerstone.records.replaced import Base, Replaced
+from ledgerstone.records.sessions import Session
+
+
+class Messages(MessageReads):
+    """What was said."""
+
+    def append(
+        self,
+        session: SessionRef,
+        *messages: object,
+        create: bool | Session = False,
+        branch: str = "main",
+        run_id: IdRef | None = None,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> MessageList:
+        """Add messages at the end in one commit; messages with ids may be appended again.
+
+        Errors: SessionNotFound (unless `create`), SessionDeleted, BranchNotFound, AlreadyExists,
+        LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
+        """
+        target, owned = checks.bound(session, lease)
+        tenant = self._handle.tenant
+        made = new_session(tenant, target, create)
+        if not messages:
+            if made is not None:
+                self._handle.write(CreateSession(tenant=tenant, session=made, ensure=True))
+            return []
+        given = bodies.to_messages(messages)
+        turn, nodes = bodies.message_nodes(given, checks.maybe_id(run_id, "run_id"))
+        command = CommitTurn(
+            tenant=tenant,
+            session=target,
+            turn=turn,
+            kind="append",
+            guard=checks.guard(owned, expected_revision),
+            create=made,
+            branch=checks.branch_name(branch),
+            nodes=tuple(nodes),
+        )
+        answer = commit(self._handle, stamped(command), owned)
+        pairs = zip(nodes, answer.placed, strict=True)
+        return bodies.placed_messages(target, given, pairs)
+
+    def replace(
+        self,
+        session: SessionRef,
+        messages: Iterable[object],
+        *,
+        after: IdRef | None = None,
+        base: Base | None = None,
+        branch: str = "main",
+        expected_leaf: IdRef | UnsetType | None = UNSET,
+        create: bool | Session = False,
+        run_id: IdRef | None = None,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> Replaced:
+        """Make the list (or what follows `after`) exactly these messages, in one commit.
+
+        What stands there already is kept, the rest superseded. With `base`, from the replace
+        before, the cost follows the new messages. A kept id stays; a message that has to be
+        written again although its id is taken by the superseded one gets a new id.
+        Errors: as append, and LeafMoved when `expected_leaf` does not hold.
+        """
+        target, owned = checks.bound(session, lease)
+        plan = Plan(
+            kind="replace",
+            session=target,
+            branch=checks.branch_name(branch),
+            lease=owned,
+            expected_revision=expected_revision,
+            expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
+            create=new_session(self._handle.tenant, target, create),
+            run_id=checks.maybe_id(run_id, "run_id"),
+        )
+        start = checks.maybe_id(after, "after")
+        return replace_list(self._handle, plan, messages, base=base, after=start)
+
+    def pop(
+        self,
+        session: SessionRef,
+        n: int = 1,
+        *,
+        branch: str = "main",
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> MessageList:
+        """Take the newest n messages off the path; they stay readable by id. Oldest first."""
+        rewind = Rewind(pop=checks.positive(n, "n"))
+        target, owned = checks.bound(session, lease)
+        command = self._command("pop", target, owned, expected_revision)
+        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
+        answer = commit(self._handle, stamped(command), owned)
+        if not answer.affected:
+            return []
+        newest = answer.affected[-1]
+        return self._path(answer.session, branch, newest, last=len(answer.affected))
+
+    def clear(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> int:
+        """Supersede the whole path; answers how many messages left it. SessionNotFound."""
+        rewind = Rewind(to=None, supersede=True)
+        target, owned = checks.bound(session, lease)
+        command = self._command("clear", target, owned, expected_revision)
+        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
+        answer = commit(self._handle, stamped(command), owned)
+        return answer.superseded
+
+    def amend(
+        self,
+        id: IdRef,
+        *,
+        session: SessionRef | None = None,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+        **fields: Any,
+    ) -> Message:
+        """Change visible fields (usage, metadata, is_summary, parts, ...) as a new version.
+
+        The original stays in `versions`. Errors: MessageNotFound, and the guard's.
+        """
+        name = checks.record_id(id, "id")
+        target, owned = self._bound(id, session, lease)
+        patch = bodies.amendment_patch(fields)
+        command = self._command("amend", target, owned, expected_revision)
+        command = replace(command, amendments=(Amendment(name, patch, bodies.salt()),))
+        commit(self._handle, stamped(command), owned)
+        found = self.get(name, session=target)
+        if found is None:
+            raise MessageNotFound(name)
+        return found
+
+    def delete(
+        self,
+        id: IdRef,
+        *,
+        session: SessionRef | None = None,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> bool:
+        """Hide a message; False when it is unknown or hidden already."""
+        name = checks.record_id(id, "id")
+        target, owned = self._bound(id, session, lease)
+        found = self.get(name, session=target)
+        if found is None or found.deleted_us is not None:
+            return False
+        command = self._command("tombstone", target, owned, expected_revision)
+        command = replace(command, tombstones=(name,))
+        answer = commit(self._handle, stamped(command), owned)
+        return bool(answer.affected)
+
+    def compact(
+        self,
+        session: SessionRef,
+        summary: str,
+        *,
+        tail_start: IdRef | None,
+        instruction: str = "Summarise the conversation so far.",
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+        **fields: Any,
+    ) -> tuple[Message, Message]:
+        """Add a compaction request and its summary in one commit.
+
+        The request remembers where the uncompacted tail starts and the compaction before it.
+        `fields` are the summary's (model, usage, ...). Errors: as append.
+        """
+        target, owned = checks.bound(session, lease)
+        start = checks.maybe_id(tail_start, "tail_start")
+        before = self.latest_compaction(target)
+        previous = None if before is None else before.id
+        if not isinstance(summary, str):
+            raise InvalidValue("summary", f"text expected, got {type(summary).__name__}")
+        request = user(
+            instruction, is_compaction=True, compaction=Compaction(start, previous, None)
+        )
+        meta = Compaction(start, previous, summary)
+        answer = assistant(summary, is_summary=True, compaction=meta, **fields)
+        made = self.append(
+            target, request, answer, lease=owned, expected_revision=expected_revision
+        )
+        return made[0], made[1]
+
+    def _bound(
+        self, id: IdRef, session: SessionRef | None, lease: AnyLease | None
+    ) -> tuple[str, AnyLease | None]:
+        if session is None and lease is not None:
+            session = lease
+        return checks.bound(checks.session_of(id, None) if session is None else session, lease)
+
+    def _command(
+        self, kind: str, session: str, lease: AnyLease | None, expected_revision: int | None
+    ) -> CommitTurn:
+        return CommitTurn(
+            tenant=self._handle.tenant,
+            session=session,
+            turn=ids.new_id(),
+            kind=kind,
+            guard=checks.guard(lease, expected_revision),
+        )

@@ -1,0 +1,269 @@
+# Generated from api/nodes.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.nodes: the graph below the conversation, of any kind of node, with notes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ledgerstone import ids
+from ledgerstone.api_sync import bodies, checks
+from ledgerstone.api_sync.checks import IdRef, SessionRef
+from ledgerstone.api_sync.commits import commit, stamped
+from ledgerstone.api_sync.content import id_list
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.pages import CHUNK, Pages
+from ledgerstone.api_sync.turns import new_session
+from ledgerstone.commands import nodes as commands
+from ledgerstone.commands.turns import CommitTurn, NewNode
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import MESSAGE, Node, Note
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Placed
+from ledgerstone.rules.filters import check_filter
+
+ORDERS = ("ord", "-ord", "id", "-id")
+MODES = ("keep", "replace")
+PARENT_MISSING = ("error", "root")
+_GIVEN = {"id", "kind", "body", "parent", "label", "run_id", "meta", "values", "created_us"}
+
+
+class Nodes:
+    """Entries of the graph."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def append(
+        self,
+        session: SessionRef,
+        *nodes: Node | Message | Mapping[str, Any],
+        branch: str = "main",
+        on_path: bool = True,
+        parent_missing: str = "error",
+        create: bool | Session = False,
+        values: Iterable[object] = (),
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> list[Node]:
+        """Add nodes in one commit; with the same ids and content it may be repeated.
+
+        A node without a parent follows the one before it. `on_path=False` hangs them in the
+        graph and moves no branch. `parent_missing="root"` accepts pruned histories. `values`
+        are stored along. Errors: as messages.append, InvalidValue for an unknown parent.
+        """
+        target, owned = checks.bound(session, lease)
+        if not nodes:
+            return []
+        given = [_to_node(node) for node in nodes]
+        made = [_new_node(node, checks.flag(on_path, "on_path")) for node in given]
+        command = CommitTurn(
+            tenant=self._handle.tenant,
+            session=target,
+            turn=ids.new_id(),
+            kind="append",
+            guard=checks.guard(owned, expected_revision),
+            create=new_session(self._handle.tenant, target, create),
+            branch=checks.branch_name(branch),
+            nodes=tuple(made),
+            missing_parent=checks.one_of(parent_missing, PARENT_MISSING, "parent_missing"),
+            values=tuple(bodies.new_value(value) for value in values),
+        )
+        answer = commit(self._handle, stamped(command), owned)
+        return [
+            _placed(target, node, new, place)
+            for node, new, place in zip(given, made, answer.placed, strict=True)
+        ]
+
+    def get(
+        self, session: SessionRef, id: IdRef, *, notes: bool = False, resolve: bool = False
+    ) -> Node | None:
+        """One live node, on request with its notes and the values it refers to; or None."""
+        return self._handle.ask(
+            commands.GetNode(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                id=checks.record_id(id, "id"),
+                notes=checks.flag(notes, "notes"),
+                resolve=checks.flag(resolve, "resolve"),
+            )
+        )
+
+    def find(self, id: IdRef) -> list[Node]:
+        """Live nodes with this id in any session of the tenant: copies keep their ids."""
+        return self._handle.ask(
+            commands.FindNodes(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        )
+
+    def iter(
+        self,
+        session: SessionRef | None = None,
+        *,
+        kind: str | None = None,
+        label: str | None = None,
+        run_id: IdRef | None = None,
+        meta_contains: dict[str, Any] | None = None,
+        before_id: IdRef | None = None,
+        order: str = "-id",
+        limit: int | None = None,
+        notes: bool = False,
+        resolve: bool = False,
+    ) -> Pages[Node]:
+        """Live nodes of a session or of the whole tenant, complete, in chunks."""
+        most = None if limit is None else checks.positive(limit, "limit")
+        chunk = CHUNK if most is None else min(most, CHUNK)
+        fixed: dict[str, Any] = {
+            "tenant": self._handle.tenant,
+            "session": None if session is None else checks.session_id(session),
+            "kind": None if kind is None else ids.check_name(kind, "kind"),
+            "label": None if label is None else ids.check_label(label, "label"),
+            "run_id": checks.maybe_id(run_id, "run_id"),
+            "meta_contains": check_filter(meta_contains, "meta_contains"),
+            "before_id": checks.maybe_id(before_id, "before_id"),
+            "order": checks.one_of(order, ORDERS, "order"),
+            "limit": chunk,
+            "notes": checks.flag(notes, "notes"),
+            "resolve": checks.flag(resolve, "resolve"),
+        }
+
+        def fetch(after: Node | None) -> list[Node]:
+            key = None if after is None else (after.id, after.session, after.ord)
+            return self._handle.ask(commands.ListNodes(**fixed, after=key))
+
+        return Pages(fetch, chunk=chunk, limit=most)
+
+    def path(
+        self,
+        session: SessionRef,
+        *,
+        at: IdRef | None = None,
+        branch: str = "main",
+        kind: str | None = None,
+        limit: int | None = None,
+    ) -> list[Node]:
+        """Live nodes from the root to a node or a branch's leaf; `limit`: the newest of them."""
+        return self._handle.ask(
+            commands.ReadPath(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+                at=checks.maybe_id(at, "at"),
+                kind=None if kind is None else ids.check_name(kind, "kind"),
+                last=None if limit is None else checks.positive(limit, "limit"),
+            )
+        )
+
+    def annotate(
+        self,
+        session: SessionRef,
+        node: IdRef,
+        notes: Mapping[str, object],
+        *,
+        mode: str = "keep",
+        values: Iterable[object] = (),
+    ) -> int:
+        """Write notes beside a node, which need not exist yet; needs no lease.
+
+        Mode keep: the first body of a key stays; replace: the last one wins. Answers how many
+        were written. SessionNotFound, SessionDeleted.
+        """
+        if not isinstance(notes, Mapping):
+            raise InvalidValue("notes", f"an object expected, got {type(notes).__name__}")
+        return self._handle.write(
+            commands.AnnotateNodes(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                notes=tuple(bodies.new_note(node, key, body) for key, body in notes.items()),
+                values=tuple(bodies.new_value(value) for value in values),
+                mode=checks.one_of(mode, MODES, "mode"),
+            )
+        )
+
+    def notes(
+        self, session: SessionRef, nodes: Iterable[IdRef], *, prefix: str = ""
+    ) -> dict[str, dict[str, Note]]:
+        """Notes of several nodes: node id, then key, in key order."""
+        return self._handle.ask(
+            commands.GetNotes(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                nodes=tuple(id_list(nodes, "node")),
+                prefix=ids.check_label(prefix, "prefix"),
+            )
+        )
+
+    def values(self, session: SessionRef, digests: Iterable[str]) -> dict[str, bytes]:
+        """Values by their SHA-256; missing ones are absent."""
+        return self._handle.ask(
+            commands.GetValues(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                digests=checks.digests(digests, "digests"),
+            )
+        )
+
+    def tombstone(
+        self,
+        session: SessionRef,
+        ids_or_nodes: Iterable[IdRef],
+        *,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> int:
+        """Hide nodes at once; unknown and hidden ones are ignored. Answers how many it hid."""
+        target, owned = checks.bound(session, lease)
+        hidden = tuple(id_list(ids_or_nodes, "id"))
+        if not hidden:
+            return 0
+        command = CommitTurn(
+            tenant=self._handle.tenant,
+            session=target,
+            turn=ids.new_id(),
+            kind="tombstone",
+            guard=checks.guard(owned, expected_revision),
+            tombstones=hidden,
+        )
+        answer = commit(self._handle, stamped(command), owned)
+        return len(answer.affected)
+
+
+def _new_node(node: Node | Message, on_path: bool) -> NewNode:
+    if isinstance(node, Message):
+        id = ids.check_id(node.id, "id") if node.id else ids.new_id()
+        return bodies.message_node(node, id, bodies.salt(), None)
+    return bodies.node_of(node, on_path)
+
+
+def _to_node(value: object) -> Node | Message:
+    """A Node or Message as it is; a dictionary of a node's fields as a Node."""
+    if isinstance(value, Node | Message):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidValue("nodes", f"a Node expected, got {type(value).__name__}")
+    unknown = value.keys() - _GIVEN
+    if unknown:
+        raise InvalidValue(str(sorted(unknown, key=str)[0]), "a node has no such field")
+    if "kind" not in value:
+        raise InvalidValue("kind", "a node needs a kind")
+    return Node(**value)
+
+
+def _placed(session: str, given: Node | Message, new: NewNode, place: Placed) -> Node:
+    if isinstance(given, Message):
+        given = Node(kind=MESSAGE, body=bodies.plain(given.body), run_id=given.run_id)
+    return Node(
+        id=place.id,
+        kind=given.kind,
+        body=given.body,
+        session=session,
+        ord=place.ord,
+        seq=place.seq,
+        parent=place.parent,
+        label=new.label,
+        run_id=new.run_id,
+        meta=given.meta,
+        values=new.refs,
+        created_us=place.created_us,
+    )

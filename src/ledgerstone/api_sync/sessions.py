@@ -1,0 +1,368 @@
+# Generated from api/sessions.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.sessions: make, find, change, delete, copy; and what a session looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.api_sync import checks, cursors
+from ledgerstone.api_sync.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.loading import load_state, recover
+from ledgerstone.api_sync.pages import Pages
+from ledgerstone.api_sync.session_fields import (
+    SESSION_FIELDS,
+    checked_session,
+    cursor_scope,
+    list_key,
+    session_filter,
+)
+from ledgerstone.codec import decode_json
+from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.records.document import read_document, write_document
+from ledgerstone.records.drafts import Recovery
+from ledgerstone.records.sessions import (
+    STATUSES,
+    Head,
+    Page,
+    Picker,
+    Receipt,
+    Session,
+    SessionView,
+)
+from ledgerstone.records.state import SessionState
+
+ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
+SWEEP_ROWS = 5000
+
+
+class Sessions:
+    """Conversations."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def create(
+        self, *, id: IdRef | None = None, document: Mapping[str, Any] | None = None, **fields: Any
+    ) -> Session:
+        """A new session; the same call again answers the one it made.
+
+        Fields: user, app, title, model, cwd, status, metadata, parent, cause, created_us.
+        AlreadyExists for an id taken by another session, SessionRetired for a retired one.
+        """
+        return self._handle.write(
+            commands.CreateSession(
+                tenant=self._handle.tenant,
+                session=self._new(id, fields),
+                document=None if document is None else write_document(document),
+            )
+        )
+
+    def ensure(
+        self, id: IdRef, *, document: Mapping[str, Any] | None = None, **fields: Any
+    ) -> Session:
+        """The session with this id, made when it is missing; fields are for a new one only."""
+        return self._handle.write(
+            commands.CreateSession(
+                tenant=self._handle.tenant,
+                session=self._new(checks.record_id(id, "id"), fields),
+                document=None if document is None else write_document(document),
+                ensure=True,
+            )
+        )
+
+    def get_or_create(self, user: str, *, app: str = "", **fields: Any) -> Session:
+        """The newest live session of a user and app, or a new one."""
+        if user is None:
+            raise InvalidValue("user", "a user is needed to find a session by")
+        made = self._new(None, {**fields, "user": user, "app": app})
+        return self._handle.write(
+            commands.GetOrCreateSession(tenant=self._handle.tenant, session=made)
+        )
+
+    def put(
+        self, session: Session, *, document: Mapping[str, Any] | UnsetType | None = UNSET
+    ) -> Session:
+        """Create or overwrite the whole record; times are stored as given. SessionDeleted."""
+        if not isinstance(session, Session):
+            raise InvalidValue("session", f"a Session expected, got {type(session).__name__}")
+        fields = {name: getattr(session, name) for name in SESSION_FIELDS}
+        made = self._new(session.id, fields)
+        updated_us = checks.whole(session.updated_us, "updated_us")
+        return self._handle.write(
+            commands.PutSession(
+                tenant=self._handle.tenant,
+                session=replace(made, updated_us=updated_us),
+                document=_document(document),
+            )
+        )
+
+    def get(self, id: SessionRef) -> Session | None:
+        """By id, soft-deleted ones too, with `deleted_us`."""
+        return self._handle.ask(
+            commands.GetSession(tenant=self._handle.tenant, id=checks.session_id(id))
+        )
+
+    def exists(self, id: SessionRef) -> bool:
+        """Whether the session is there and not deleted."""
+        found = self.get(id)
+        return found is not None and found.deleted_us is None
+
+    def head(self, id: SessionRef) -> Head | None:
+        """Where it stands: revision, leaf, branches, lease, counts; None before a commit."""
+        return self._handle.ask(
+            commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
+        )
+
+    def picker(self, id: SessionRef) -> Picker | None:
+        """First user message and count, without reading the history."""
+        return self._handle.ask(
+            commands.GetPicker(tenant=self._handle.tenant, id=checks.session_id(id))
+        )
+
+    def document(self, id: SessionRef) -> dict[str, Any] | None:
+        """The session document with its defaults, or None; Corrupt when it does not decode."""
+        data = self._document(id, "document")
+        if data is None:
+            return None
+        try:
+            return read_document(data)
+        except ValueError as error:
+            raise Corrupt("documents", checks.session_id(id), "document", str(error)) from None
+
+    def state(self, id: SessionRef) -> dict[str, Any]:
+        """What turns patched together with `turn.state`; empty when nothing was."""
+        data = self._document(id, "state")
+        return {} if data is None else decode_json(data)
+
+    def update(
+        self,
+        id: SessionRef,
+        *,
+        title: str | UnsetType | None = UNSET,
+        model: str | UnsetType | None = UNSET,
+        status: str | UnsetType = UNSET,
+        cwd: str | UnsetType | None = UNSET,
+        metadata: Any = UNSET,
+        document: Mapping[str, Any] | UnsetType | None = UNSET,
+    ) -> Session:
+        """Change some fields, metadata and document as a whole; moves no revision.
+
+        SessionNotFound, SessionDeleted.
+        """
+        return self._handle.write(
+            commands.UpdateSession(
+                tenant=self._handle.tenant,
+                id=checks.session_id(id),
+                title=_text(title, "title"),
+                model=_text(model, "model"),
+                status=status if status is UNSET else checks.one_of(status, STATUSES, "status"),
+                cwd=_text(cwd, "cwd"),
+                metadata=metadata if metadata is UNSET else checks.json_value(metadata, "metadata"),
+                document=_document(document),
+            )
+        )
+
+    def list(
+        self,
+        *,
+        order: str = "-updated",
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+        **where: Any,
+    ) -> Page[Session]:
+        """A page of sessions.
+
+        Filters: user, app, status, parent, deleted, created_after (inclusive), created_before
+        (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign cursor.
+        """
+        found = session_filter(where)
+        scope = cursor_scope(self._handle.tenant, found, checks.one_of(order, ORDERS, "order"))
+        checks.whole(offset, "offset")
+        if cursor is not None and offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        page = self._handle.ask(
+            ListSessions(
+                tenant=self._handle.tenant,
+                where=found,
+                order=order,
+                limit=checks.page_limit(limit),
+                offset=offset,
+                after=None if cursor is None else list_key(cursors.decode(cursor, scope)),
+                total=checks.flag(total, "total"),
+            )
+        )
+        if not page.has_more:
+            return page
+        return replace(page, cursor=cursors.encode(scope, _key(page.items[-1], order)))
+
+    def iter(self, *, order: str = "-created", **where: Any) -> Pages[Session]:
+        """Every session that fits; by default in an order that updates do not disturb."""
+        found = session_filter(where)
+        checks.one_of(order, ORDERS, "order")
+
+        def fetch(after: Session | None) -> Any:
+            page = self._handle.ask(
+                ListSessions(
+                    tenant=self._handle.tenant,
+                    where=found,
+                    order=order,
+                    limit=LIMIT_MAX,
+                    after=None if after is None else _key(after, order),
+                )
+            )
+            return page.items
+
+        return Pages(fetch, chunk=LIMIT_MAX)
+
+    def count(self, **where: Any) -> int:
+        """How many sessions fit the filters of `list`."""
+        return self._handle.ask(
+            commands.CountSessions(tenant=self._handle.tenant, where=session_filter(where))
+        )
+
+    def load(
+        self, id: SessionRef, *, scope: str = "path", leaf: IdRef | None = None
+    ) -> SessionState | None:
+        """Head, frames, checkpoint with its values, ledger, and the path or the whole graph.
+
+        None before the first commit; NotSupported for another scope, InvalidValue for a leaf
+        that is no live node.
+        """
+        return load_state(self._handle, checks.session_id(id), scope, checks.maybe_id(leaf, "leaf"))
+
+    def at(self, id: SessionRef, revision: int) -> SessionView | None:
+        """The session as it was after an earlier commit; None for a revision it never had."""
+        return self._handle.ask(
+            commands.ReadSessionAt(
+                tenant=self._handle.tenant,
+                session=checks.session_id(id),
+                revision=checks.whole(revision, "revision"),
+            )
+        )
+
+    def recovery(self, id: SessionRef) -> Recovery | None:
+        """What a successor finds: live lease, drafts, claimed work, the open run."""
+        return recover(self._handle, checks.session_id(id))
+
+    def fork(
+        self,
+        id: SessionRef,
+        *,
+        at: IdRef | None = None,
+        branch: str = "main",
+        new_id: IdRef | None = None,
+        user: str | None = None,
+    ) -> Session:
+        """A new session with the path of one node: rows copied, ids kept, a fate of its own.
+
+        SessionNotFound, SessionDeleted, AlreadyExists, BranchNotFound, InvalidValue for `at`.
+        """
+        where = {"at": checks.maybe_id(at, "at"), "branch": checks.branch_name(branch)}
+        return self._copy(id, new_id, user, whole=False, **where)
+
+    def copy(self, id: SessionRef, new_id: IdRef) -> Session:
+        """A new session with everything of this one but leases, runs, usage and drafts."""
+        return self._copy(id, new_id, None, whole=True)
+
+    def delete(self, id: SessionRef) -> bool:
+        """Hide it from lists and close it for writing; False when it was not there or was so."""
+        return self._handle.write(
+            commands.DeleteSession(tenant=self._handle.tenant, id=checks.session_id(id))
+        )
+
+    def restore(self, id: SessionRef) -> bool:
+        """Undo a soft delete; False when there was none."""
+        return self._handle.write(
+            commands.RestoreSession(tenant=self._handle.tenant, id=checks.session_id(id))
+        )
+
+    def purge(
+        self,
+        id: SessionRef,
+        *,
+        keep_runs: bool = False,
+        retire: bool = False,
+        expected_revision: int | None = None,
+    ) -> Receipt:
+        """Remove it for good: invisible at once, then swept in bounded pieces.
+
+        A crash in between leaves rows that the next purge sweeps. `retire` forbids the id for
+        ever. RevisionMoved.
+        """
+        if expected_revision is not None:
+            checks.whole(expected_revision, "expected_revision")
+        receipt = self._handle.write(
+            commands.PurgeSession(
+                tenant=self._handle.tenant,
+                id=checks.session_id(id),
+                keep_runs=checks.flag(keep_runs, "keep_runs"),
+                retire=checks.flag(retire, "retire"),
+                expected_revision=expected_revision,
+            )
+        )
+        removed = dict(receipt.removed)
+        while swept := self._handle.write(
+            commands.SweepPurged(tenant=self._handle.tenant, limit=SWEEP_ROWS)
+        ):
+            for table, rows in swept.items():
+                removed[table] = removed.get(table, 0) + rows
+        return replace(receipt, removed=removed)
+
+    def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
+        """A checked record for a session of this tenant."""
+        name = ids.new_id() if id is None else checks.record_id(id, "id")
+        return checked_session(self._handle.tenant, name, fields)
+
+    def _document(self, id: SessionRef, name: str) -> bytes | None:
+        return self._handle.ask(
+            commands.GetDocument(
+                tenant=self._handle.tenant, session=checks.session_id(id), name=name
+            )
+        )
+
+    def _copy(
+        self, id: SessionRef, new_id: IdRef | None, user: str | None, *, whole: bool, **where: Any
+    ) -> Session:
+        source = self.get(id)
+        if source is None:
+            raise SessionNotFound(checks.session_id(id))
+        kept = ("user", "app", "title", "model", "cwd", "status", "metadata")
+        fields = {name: getattr(source, name) for name in kept}
+        if user is not None:
+            fields["user"] = user
+        return self._handle.write(
+            commands.CopySession(
+                tenant=self._handle.tenant,
+                source=source.id,
+                target=self._new(new_id, fields),
+                whole=whole,
+                turn=ids.new_id(),
+                **where,
+            )
+        )
+
+
+def _text(value: Any, field: str) -> str | UnsetType | None:
+    return UNSET if value is UNSET else checks.maybe_text(value, field)
+
+
+def _document(value: Any) -> bytes | UnsetType | None:
+    if value is UNSET or value is None:
+        return value
+    return write_document(value)
+
+
+def _key(session: Session, order: str) -> tuple[int, str]:
+    name = order.removeprefix("-")
+    at = {"updated": session.updated_us, "created": session.created_us, "id": 0}[name]
+    return at, session.id

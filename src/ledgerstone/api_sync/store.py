@@ -1,0 +1,135 @@
+# Generated from api/store.py by tools/make_sync.py: edit that, then run `make sync`.
+"""The store: one tenant's view of a backend, with a namespace per noun."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ledgerstone import ids
+from ledgerstone.api.loop_blocking import Opening, offload, opening
+from ledgerstone.api_sync.admin import Admin
+from ledgerstone.api_sync.attachments import Attachments
+from ledgerstone.api_sync.branches import Branches
+from ledgerstone.api_sync.drafts import Drafts
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.leases import Leases
+from ledgerstone.api_sync.messages import Messages
+from ledgerstone.api_sync.nodes import Nodes
+from ledgerstone.api_sync.runs import Runs
+from ledgerstone.api_sync.sessions import Sessions
+from ledgerstone.api_sync.turns import Turns
+from ledgerstone.api_sync.work import Work
+from ledgerstone.clock import Clock, SystemClock
+from ledgerstone.commands import Query
+from ledgerstone.connect import open_backend
+from ledgerstone.errors import InvalidValue
+from ledgerstone.ports.backend import Backend
+from ledgerstone.records.reports import Capabilities
+
+TENANT = "default"
+
+
+class Store:
+    """Sessions, messages, turns and leases of one tenant.
+
+    Opened by `Store.open(url)`; such a store closes itself when nobody refers to it any
+    more. Made of an open backend, it closes that one only when it is told to.
+    """
+
+    def __init__(
+        self, backend: Backend, *, tenant: str | None = TENANT, clock: Clock | None = None
+    ) -> None:
+        name = None if tenant is None else ids.check_id(tenant, "tenant")
+        self._attach(Handle(backend, name, clock or SystemClock(), None))
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        tenant: str | None = TENANT,
+        durability: str | None = None,
+        blobs: object = None,
+        vectors: object = None,
+        pool_size: int | None = None,
+        clock: Clock | None = None,
+    ) -> Opening[Store]:
+        """Open a path, sqlite:///path or memory://; `tenant=None` is a root handle.
+
+        Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
+        """
+        if tenant is not None:
+            ids.check_id(tenant, "tenant")
+
+        def connect() -> Store:
+            backend = open_backend(
+                url,
+                durability=durability,
+                clock=clock,
+                blobs=blobs,
+                vectors=vectors,
+                pool_size=pool_size,
+            )
+            store = cls(backend, tenant=tenant, clock=clock)
+            store._handle.close_when_forgotten()
+            return store
+
+        return opening(connect)
+
+    def for_tenant(self, name: str) -> Store:
+        """The same store for another tenant: no I/O, and closing it leaves this one open."""
+        store = object.__new__(type(self))
+        store._attach(self._handle.for_tenant(ids.check_id(name, "tenant")))
+        return store
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose data this is; None for a root handle, which refuses data calls."""
+        return self._handle.tenant_or_none
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do, and how durable it really is."""
+        return self._handle.backend.capabilities
+
+    def read(self, *queries: Query[Any]) -> list[Any]:
+        """Answer several queries from one snapshot, in one round trip.
+
+        InvalidValue when one is for another tenant.
+        """
+        for query in queries:
+            if not isinstance(query, Query):
+                raise InvalidValue("query", f"a Query expected, got {type(query).__name__}")
+            if query.tenant != self._handle.tenant:
+                raise InvalidValue("tenant", f"this store is of {self._handle.tenant!r}")
+        return self._handle.backend.read(queries)
+
+    def close(self) -> None:
+        """Finish what was accepted, then let go; closing twice is fine."""
+        backend = self._handle.close()
+        if backend is not None:
+            offload(backend.close)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} tenant {self.tenant!r}>"
+
+    def _attach(self, handle: Handle) -> None:
+        self._handle = handle
+        self.sessions = Sessions(handle)
+        self.messages = Messages(handle)
+        self.nodes = Nodes(handle)
+        self.branches = Branches(handle)
+        self.turns = Turns(handle)
+        self.drafts = Drafts(handle)
+        self.leases = Leases(handle)
+        self.runs = Runs(handle)
+        self.attachments = Attachments(handle)
+        self.work = Work(handle)
+        self.admin = Admin(handle, self.sessions)

@@ -1,0 +1,271 @@
+# Generated from api/turn.py by tools/make_sync.py: edit that, then run `make sync`.
+"""A turn: collects without I/O, then commits everything at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ledgerstone.api.draft_blocking import Draft
+from ledgerstone.api_sync import bodies, checks
+from ledgerstone.api_sync.checks import IdRef
+from ledgerstone.api_sync.commits import commit, stamped
+from ledgerstone.api_sync.content import Content, id_list, usage_entry
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.records.drafts import DraftRecord
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import Node
+from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint, TurnCommitted
+from ledgerstone.records.usage import Cost, Usage, UsageEntry
+from ledgerstone.records.work import Claim
+
+
+class Turn:
+    """One atomic commit in the making, bound to one session.
+
+    What was added stays until a commit succeeded, so `commit()` may be repeated after any error
+    or cancellation: the turn id and the content are the same, so it happens once. After a
+    success the same object collects the next turn. As a context manager it commits on a clean
+    exit, if there is anything to commit, and does nothing after an exception.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        session: str,
+        lease: AnyLease | None,
+        *,
+        id: str | None,
+        run_id: str | None,
+        branch: str,
+        expected_revision: int | None,
+        create: Session | None,
+    ) -> None:
+        self._handle = handle
+        self._id = id
+        self._content = Content(session, run_id)
+        self._create = create
+        self.session = session
+        self.lease = lease
+        self.branch = branch
+        self.expected_revision = expected_revision
+
+    @property
+    def id(self) -> str:
+        """The idempotency key of the turn that is being collected."""
+        if self._id is None:
+            self._id = self._content.draw()[0]
+        return self._id
+
+    @property
+    def run_id(self) -> str | None:
+        return self._content.run_id
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was added so far, in order; ids are set, places are not."""
+        return list(self._content.messages)
+
+    def system(self, content: object = None, **fields: Any) -> Message:
+        """Add a system message."""
+        return self._content.say("system", content, fields)
+
+    def user(self, content: object = None, **fields: Any) -> Message:
+        """Add a user message."""
+        return self._content.say("user", content, fields)
+
+    def assistant(self, content: object = None, **fields: Any) -> Message:
+        """Add an assistant message."""
+        return self._content.say("assistant", content, fields)
+
+    def tool(self, call_id: str, content: object = None, **fields: Any) -> Message:
+        """Add the result of a tool call."""
+        return self._content.answer(call_id, content, fields)
+
+    def add(self, *messages: object) -> list[Message]:
+        """Add messages, or dictionaries with role and content."""
+        return [self._content.add(message) for message in messages]
+
+    def node(
+        self,
+        kind: str,
+        body: object = None,
+        *,
+        id: IdRef | None = None,
+        label: str = "",
+        meta: dict[str, Any] | None = None,
+        values: Iterable[str] = (),
+        parent: Any = UNSET,
+        on_path: bool = True,
+    ) -> Node:
+        """Add a node of any kind but message; the body is JSON or Opaque.
+
+        `parent` UNSET follows the node before it, None makes a root. `on_path=False` hangs it in
+        the graph without moving the branch.
+        """
+        node = bodies.any_node(
+            kind,
+            body,
+            id=id,
+            label=label,
+            run_id=self._content.run_id,
+            meta=meta,
+            values=values,
+            parent=parent,
+            on_path=on_path,
+        )
+        self._content.nodes.append(node)
+        return Node(
+            id=node.id,
+            kind=kind,
+            body=body,
+            session=self.session,
+            label=label,
+            run_id=node.run_id,
+            meta=meta or {},
+            values=node.refs,
+        )
+
+    def value(self, data: object) -> str:
+        """Keep bytes, or JSON, once per session; answers its SHA-256, which nodes may refer to."""
+        return self._content.add_value(data)
+
+    def note(self, node: IdRef, key: str, body: object = None, values: Iterable[str] = ()) -> None:
+        """Write a note beside a node, which may be a new one; the last body of a key wins."""
+        self._content.extend("notes", (bodies.new_note(node, key, body, values),))
+
+    def amend(self, id: IdRef, **fields: Any) -> None:
+        """Change visible fields of a message as a new version; MessageNotFound at the commit."""
+        self._content.amend(id, fields)
+
+    def tombstone(self, *ids: IdRef) -> None:
+        """Hide nodes; unknown ones are ignored."""
+        self._content.extend("tombstones", id_list(ids, "id"))
+
+    def state(self, **patch: Any) -> None:
+        """Merge into the session's state; a key set to None is removed."""
+        self._content.merge_state(patch)
+
+    def run(self, status: str, **fields: Any) -> Run:
+        """Create or move the run of this turn; IllegalTransition at the commit."""
+        return self._content.set_run(status, fields)
+
+    def use(
+        self,
+        model: str,
+        usage: Usage | Mapping[str, int],
+        *,
+        cost: Cost | None = None,
+        source: str = "",
+        provider: str | None = None,
+    ) -> UsageEntry:
+        """Record tokens, and money when known; reads show the sum per source and model."""
+        entry = usage_entry(model, usage, cost, source, provider)
+        self._content.extend("usage", (entry,))
+        return entry
+
+    def draft(self, **fields: Any) -> Draft:
+        """An assistant message that is being streamed: a context manager with `write(token)`.
+
+        A clean exit adds the message to this turn; an exception leaves it to be found by
+        `drafts.list`.
+        """
+        return Draft(self._handle, self._content, self.lease, self._create, fields)
+
+    def adopt(self, draft: DraftRecord, **fields: Any) -> Message:
+        """Add what a dead writer left as a message, with its id; the draft goes with the commit."""
+        if not isinstance(draft, DraftRecord):
+            raise InvalidValue("draft", f"a draft expected, got {type(draft).__name__}")
+        if draft.session != self.session:
+            raise SessionBindingMismatch(self.session, draft.session)
+        merged = {**draft.fields, **fields, "id": draft.id}
+        made = self._content.say(draft.role, draft.text, merged)
+        self._content.extend("drop_drafts", (draft.id,))
+        return made
+
+    def checkpoint(self, given: HydratedCheckpoint | None = None, **fields: Any) -> Checkpoint:
+        """Store the state of the turn; given parts become values, absent ones keep their ref.
+
+        Fields: turn_state, tool_state(_ref), plugins(_ref), plugins_revision, execution(_ref).
+        """
+        if given is None:
+            try:
+                given = HydratedCheckpoint(**fields)
+            except TypeError as error:
+                raise InvalidValue("checkpoint", str(error)) from None
+        elif fields:
+            given = replace(given, **fields)
+        return self._content.set_checkpoint(given)
+
+    def head(self, *, config: Any = UNSET, frames: Any = UNSET, current_frame: Any = UNSET) -> None:
+        """Store config, and frames with the current one, whole."""
+        self._content.set_head(config, frames, current_frame)
+
+    def attach(self, *ids: IdRef) -> None:
+        """Stamp attachments of this session as used; unknown ones are ignored."""
+        self._content.extend("attach", id_list(ids, "attachment"))
+
+    def complete(self, claim: Claim | str) -> None:
+        """Remove the batches of a queue claim; ClaimLost at the commit rejects all of it."""
+        self._content.complete(claim)
+
+    def commit(self, *, lease: AnyLease | None = None, release: bool = False) -> TurnCommitted:
+        """Make everything that was added durable, or nothing of it.
+
+        A repeated turn answers as the first time, with `replayed`. Errors: SessionNotFound,
+        SessionDeleted, TurnConflict, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, LeafMoved,
+        ClaimLost, BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition,
+        InvalidValue, and what the backend meets.
+        """
+        if lease is not None:
+            self.lease = checks.bound(self.session, lease)[1]
+        if release and self.lease is None:
+            raise InvalidValue("release", "there is no lease to release")
+        command = self._command(release)
+        answer = commit(self._handle, command, self.lease)
+        return self._committed(command, answer)
+
+    def __enter__(self) -> Turn:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None and not self._content.is_empty():
+            self.commit()
+
+    def _command(self, release: bool) -> CommitTurn:
+        content = self._content
+        return stamped(
+            CommitTurn(
+                tenant=self._handle.tenant,
+                session=self.session,
+                turn=self.id,
+                kind="turn",
+                guard=checks.guard(self.lease, self.expected_revision),
+                create=self._create,
+                branch=self.branch,
+                nodes=tuple(content.nodes),
+                release=release,
+                **content.more,
+            )
+        )
+
+    def _committed(self, command: CommitTurn, answer: TurnCommitted) -> TurnCommitted:
+        """The answer with its messages; from here on the next turn is collected."""
+        content = self._content
+        # By position, not by id: a replayed turn answers with the ids of the first time.
+        pairs = zip(command.nodes, answer.placed, strict=True)
+        places = [(node, place) for node, place in pairs if node.role is not None]
+        messages = bodies.placed_messages(self.session, content.messages, places)
+        content.empty()
+        self._id = self._create = None
+        if self.expected_revision is not None:
+            self.expected_revision = answer.revision
+        return replace(answer, messages=messages)

@@ -1,0 +1,130 @@
+# Generated from api/turns.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.turns: begin a turn, look one up, checkpoint a whole list with its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.api_sync import checks
+from ledgerstone.api_sync.checks import IdRef, SessionRef
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.replacing import Plan, replace_list
+from ledgerstone.api_sync.runs import checked_run
+from ledgerstone.api_sync.session_fields import SESSION_FIELDS, checked_session
+from ledgerstone.api_sync.turn import Turn
+from ledgerstone.commands.turns import GetTurn, ListTurns
+from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.replaced import Base, Replaced
+from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import TurnCommitted, TurnInfo
+
+TurnList: TypeAlias = list[TurnInfo]
+
+
+class Turns:
+    """Atomic commits."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def begin(
+        self,
+        session: SessionRef,
+        *,
+        id: str | None = None,
+        run_id: str | Run | None = None,
+        branch: str = "main",
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+        create: bool | Session = False,
+    ) -> Turn:
+        """A turn that collects without I/O; give a lease instead of the session to be fenced.
+
+        InvalidValue for ids that break the rules, SessionBindingMismatch for a foreign lease.
+        """
+        target, owned = checks.bound(session, lease)
+        if expected_revision is not None:
+            checks.whole(expected_revision, "expected_revision")
+        return Turn(
+            self._handle,
+            target,
+            owned,
+            id=None if id is None else ids.check_id(id, "id"),
+            run_id=None if run_id is None else checks.record_id(run_id, "run_id"),
+            branch=checks.branch_name(branch),
+            expected_revision=expected_revision,
+            create=new_session(self._handle.tenant, target, create),
+        )
+
+    def get(self, session: SessionRef, id: str) -> TurnCommitted | None:
+        """The answer of an earlier commit, without its messages; None when there is none."""
+        return self._handle.ask(
+            GetTurn(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                turn=ids.check_id(id, "id"),
+            )
+        )
+
+    def list(self, session: SessionRef, *, after_revision: int = 0, limit: int = 500) -> TurnList:
+        """The commit history from a revision on, oldest first."""
+        return self._handle.ask(
+            ListTurns(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                after_revision=checks.whole(after_revision, "after_revision"),
+                limit=checks.positive(limit, "limit"),
+            )
+        )
+
+    def checkpoint(
+        self,
+        session: SessionRef,
+        messages: Iterable[object],
+        run: Run,
+        *,
+        base: Base | None = None,
+        branch: str = "main",
+        expected_leaf: IdRef | UnsetType | None = UNSET,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> Replaced:
+        """Replace the whole list and upsert the run in one commit; makes the session if needed.
+
+        Errors: IllegalTransition, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, LeafMoved,
+        SessionDeleted, SessionBindingMismatch.
+        """
+        target, owned = checks.bound(session, lease)
+        run = checked_run(run)
+        if run.session and run.session != target:
+            raise SessionBindingMismatch(run.session, target)
+        plan = Plan(
+            kind="checkpoint",
+            session=target,
+            branch=checks.branch_name(branch),
+            lease=owned,
+            expected_revision=expected_revision,
+            expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
+            create=Session(id=target, tenant=self._handle.tenant),
+            run=replace(run, session=target),
+            run_id=run.id,
+        )
+        return replace_list(self._handle, plan, messages, base=base, after=None)
+
+
+def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
+    """The session to make when it is missing: a bare one, or as given."""
+    if create is False:
+        return None
+    if create is True:
+        return Session(id=id, tenant=tenant)
+    if not isinstance(create, Session):
+        raise InvalidValue("create", "True, False or a Session expected")
+    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})

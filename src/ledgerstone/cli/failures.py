@@ -1,0 +1,54 @@
+"""Errors as a person at a terminal needs them: what is wrong, what to do next, which exit code."""
+
+from __future__ import annotations
+
+from ledgerstone.errors import (
+    BranchNotFound,
+    Busy,
+    Corrupt,
+    InvalidValue,
+    LedgerstoneError,
+    NotADatabase,
+    ReadOnly,
+    SchemaTooNew,
+    SessionNotFound,
+    StorageFull,
+)
+
+OK = 0
+DEFECTS = 1
+MISUSE = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+_SESSIONS = "`ledgerstone sessions` lists what is there, --tenant chooses the tenant"
+_NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
+    (NotADatabase, "give the file of a Ledgerstone store with --store"),
+    (SchemaTooNew, "install a newer ledgerstone"),
+    (Corrupt, "`ledgerstone verify` lists every defect"),
+    (Busy, "try again when the other process is done"),
+    (ReadOnly, "make the file and its directory writable, or copy them elsewhere"),
+    (StorageFull, "free some space and try again"),
+    (InvalidValue, "see --help"),
+)
+
+
+class CliError(Exception):
+    """One line for a person: what is wrong and what to do."""
+
+    def __init__(self, text: str, exit_code: int = MISUSE) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+def explain(error: LedgerstoneError) -> CliError:
+    """The error of a store with its next step; damage is a defect, all else misuse."""
+    exit_code = DEFECTS if isinstance(error, Corrupt) else MISUSE
+    if isinstance(error, SessionNotFound):
+        return CliError(f"no session {error.id!r} here; {_SESSIONS}")
+    if isinstance(error, BranchNotFound):
+        return CliError(f"no branch {error.id!r} here; `ledgerstone tree` shows them")
+    for kind, advice in _NEXT:
+        if isinstance(error, kind):
+            return CliError(f"{error}; {advice}", exit_code)
+    return CliError(f"{error}; `ledgerstone doctor` says how the store is doing", exit_code)

@@ -1,0 +1,56 @@
+"""The options that verbs share, and the store they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
+from urllib.parse import unquote
+
+import typer
+
+from ledgerstone import Store
+from ledgerstone.cli.failures import CliError
+
+ENVIRONMENT = "LEDGERSTONE_STORE"
+
+StoreUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar=ENVIRONMENT,
+        help="The store: a path or sqlite:///path.",
+        show_default=False,
+    ),
+]
+Tenant: TypeAlias = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", help="Whose data to read.")
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SessionId: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The id of the session.", show_default=False)
+]
+
+
+@contextmanager
+def reading(url: str | None, tenant: str | None) -> Iterator[Store]:
+    """An existing store, open; nothing is ever created by looking."""
+    if not url:
+        raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
+    if url.startswith("memory:"):
+        raise CliError("memory:// lives inside one process; give the path of a file with --store")
+    path = local_path(url)
+    if path is not None and not path.is_file():
+        found = "is a directory" if path.is_dir() else "does not exist"
+        raise CliError(f"{path} {found}, and nothing was created; check --store or {ENVIRONMENT}")
+    with Store.open(url, tenant=tenant) as store:
+        yield store
+
+
+def local_path(url: str) -> Path | None:
+    """The file a url names; None when it names none, and opening it will say why."""
+    if url.startswith("sqlite:///"):
+        return Path(unquote(url.removeprefix("sqlite:///")))
+    return None if ":/" in url and "://" in url else Path(url)

@@ -1,0 +1,83 @@
+"""`ledgerstone verify`: does every link, parent, position, reference and hash still hold?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ledgerstone import Store
+from ledgerstone.cli.failures import DEFECTS
+from ledgerstone.cli.options import AsJson, StoreUrl, reading
+from ledgerstone.cli.output import plural, print_json, print_line, print_table, visible
+from ledgerstone.errors import SessionNotFound
+from ledgerstone.records.reports import Verified
+
+EXAMPLE = "Example: ledgerstone verify --store agent.db"
+HEADERS = ("TENANT", "SESSION", "DEFECT", "WHERE", "DETAIL")
+
+Only = Annotated[
+    str | None,
+    typer.Argument(metavar="[SESSION]", help="Only this session.", show_default=False),
+]
+Whose = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="NAME", help="Only this tenant.", show_default="all tenants"),
+]
+
+
+def run(
+    session: Only = None, *, store: StoreUrl = None, tenant: Whose = None, as_json: AsJson = False
+) -> None:
+    """Check every hash, link and reference.
+
+    Exit code 1 if something is wrong; nothing is changed.
+    """
+    with reading(store, None) as opened:
+        found = {name: _verify(opened, name, session) for name in _tenants(opened, tenant, session)}
+    defects = [(name, defect) for name, one in found.items() for defect in one.defects]
+    counted = _sum(list(found.values()))
+    if as_json:
+        listed = [
+            {"tenant": name, "session": d.session, "kind": d.kind, "where": d.where,
+             "detail": d.detail}
+            for name, d in defects
+        ]  # fmt: skip
+        print_json({**counted, "ok": not defects, "defects": listed})
+    else:
+        checked = ", ".join(plural(count, noun[:-1]) for noun, count in counted.items())
+        verdict = plural(len(defects), "defect") if defects else "no defects"
+        print_line(f"checked {checked}: {verdict}", "bold red" if defects else "green")
+        if defects:
+            rows = [(name, d.session, d.kind, d.where, d.detail) for name, d in defects]
+            print_table(HEADERS, [tuple(map(visible, row)) for row in rows])
+            print_line("nothing was changed; restore these sessions from a copy of the store")
+    raise typer.Exit(DEFECTS if defects else 0)
+
+
+def _tenants(store: Store, tenant: str | None, session: str | None) -> list[str]:
+    """All that have data, unless one is named; a named session is looked for in its own."""
+    if tenant is not None:
+        return [tenant]
+    names = store.admin.tenants()
+    if session is None:
+        return names
+    owners = [name for name in names if store.for_tenant(name).sessions.get(session) is not None]
+    if not owners:
+        raise SessionNotFound(session)
+    return owners
+
+
+def _verify(store: Store, tenant: str, session: str | None) -> Verified:
+    handle = store.for_tenant(tenant)
+    if session is not None and handle.sessions.get(session) is None:
+        raise SessionNotFound(session)
+    return handle.admin.verify(session)
+
+
+def _sum(found: list[Verified]) -> dict[str, int]:
+    names = ("sessions", "turns", "nodes", "values")
+    return {name: sum(getattr(one, name) for one in found) for name in names}
+
+
+run.__name__ = "verify"

@@ -1,0 +1,84 @@
+"""No statement scans a table that grows: the planner must find an index for each of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import apsw
+import pytest
+
+from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.sql.catalogue import Statement, load, parse
+
+# Reports that count everything, and sweeps of small leftovers: never part of a request.
+WHOLE_TABLE = {"count_rows", "list_tenants", "next_purged"}
+# Lists of a whole tenant read it in chunks by design; with a kind they use its index.
+TENANT_SCANS = {"list_tenant_nodes"}
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
+    path = tmp_path_factory.mktemp("plans") / "store.db"
+    open_sqlite(str(path)).close()
+    return apsw.Connection(str(path))
+
+
+def variants(statement: Statement) -> list[str]:
+    """The text with no, each one, and all of its optional arguments."""
+    if not statement.has_conditions:
+        return [statement.text]
+    needs = {name for names, _ in statement._lines for name in names}
+    orders = [{name} for name in sorted(needs) if _is_order(statement, name)] or [set()]
+    options = [{name} for name in sorted(needs)] + [set(), needs]
+    found = []
+    for order, option in itertools.product(orders, options):
+        if sum(_is_order(statement, name) for name in order | option) <= 1:
+            found.append(statement.variant(frozenset(order | option))[0])
+    return found
+
+
+def _is_order(statement: Statement, name: str) -> bool:
+    lines = [line for names, line in statement._lines if name in names]
+    return any(line.startswith("order by") for line in lines)
+
+
+def scans(connection: apsw.Connection, text: str) -> list[str]:
+    bindings = (1,) * 40
+    count = max((n for n in range(1, 41) if f"?{n}" in text), default=0)
+    plan = connection.execute("EXPLAIN QUERY PLAN " + text, bindings[:count]).fetchall()
+    steps = [str(row[3]) for row in plan]
+    return [
+        step
+        for step in steps
+        if step.startswith("SCAN")
+        and step not in ("SCAN path", "SCAN l", "SCAN CONSTANT ROW")
+        and "(subquery" not in step
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(set(load()) - WHOLE_TABLE - TENANT_SCANS))
+def test_every_statement_uses_an_index(connection: apsw.Connection, name: str) -> None:
+    for text in variants(load()[name]):
+        assert scans(connection, text) == [], text
+
+
+def test_a_tenant_list_by_kind_uses_its_index(connection: apsw.Connection) -> None:
+    given = frozenset({"kind", "label", "by_id_desc"})
+    text, _ = load()["list_tenant_nodes"].variant(given)
+    assert scans(connection, text) == []
+
+
+def test_the_newest_sessions_of_a_user_are_not_sorted_whole(connection: apsw.Connection) -> None:
+    text, bound = load()["list_sessions"].variant(frozenset({"user", "live", "newest"}))
+    plan = connection.execute("EXPLAIN QUERY PLAN " + text, (1,) * len(bound)).fetchall()
+    steps = [str(row[3]) for row in plan]
+    assert any("sessions_user" in step for step in steps), steps
+    assert "USE TEMP B-TREE FOR ORDER BY" not in steps
+
+
+def test_a_statement_without_an_index_is_found(
+    connection: apsw.Connection, tmp_path: Path
+) -> None:
+    (bad,) = parse("-- name: bad(created_us)\nselect id from nodes where created_us = :created_us")
+    assert scans(connection, bad.text)

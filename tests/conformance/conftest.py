@@ -1,0 +1,59 @@
+"""The backends that the conformance suite runs on here, and the ways it reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ledgerstone.backends.memory import MemoryBackend
+from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.clock import Clock, ManualClock
+from ledgerstone.ports.backend import Backend
+from ledgerstone.testing.bed import Bed
+from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
+
+VARIANTS = ("memory", "sqlite", "sqlite-reopened", "sqlite-two-processes")
+
+
+def open_file(path: str, clock: Clock) -> Backend:
+    """A function of its own, since the peer process has to find it by name."""
+    return open_sqlite(path, clock=clock)
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[Peer]:
+    """The other process of "sqlite-two-processes"; one for all tests of this worker."""
+    child = Peer()
+    yield child
+    child.close()
+
+
+@pytest.fixture(params=VARIANTS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+    variant = str(request.param)
+    clock = ManualClock()
+    path = str(tmp_path / "store.db")
+    with bed_of(variant, path, clock, request) as bed:
+        yield bed
+
+
+def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureRequest) -> Bed:
+    if variant == "memory":
+        made = MemoryBackend(clock)
+        return Bed("memory", lambda: made, clock=clock, persistent=False, url="memory://")
+    local = partial(open_file, path, clock)
+    if variant == "sqlite":
+        return Bed("sqlite", local, clock=clock, url=path)
+    if variant == "sqlite-reopened":
+        return Bed("sqlite", lambda: Reopening(local), clock=clock, url=path, variant=variant)
+    peer: Peer = request.getfixturevalue("peer")
+
+    def both() -> Backend:
+        # The file is made here first, so that the two do not race for its schema.
+        here = local()
+        return TwoProcesses(here, peer.open(partial(open_file, path), clock))
+
+    return Bed("sqlite", both, clock=clock, url=path, variant=variant)

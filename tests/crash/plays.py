@@ -1,0 +1,161 @@
+"""What racing processes and killed children do: importable there, so no test library in here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledgerstone.api_sync.store import Store
+from ledgerstone.backends import sqlite_writer
+from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.clock import monotonic_s
+from ledgerstone.commands import FREE, Guard
+from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.sessions import CreateSession
+from ledgerstone.commands.turns import CommitTurn, NewNode
+from ledgerstone.ports.backend import Backend
+from ledgerstone.records.messages import user
+from ledgerstone.records.sessions import Session
+from ledgerstone.rules.chain import turn_hash
+from ledgerstone.testing.faults.processes import Say
+
+TENANT = "default"
+LEASE_US = 60_000_000
+BUSY_SESSIONS = 8
+BUSY_S = 3.0
+
+
+def commit_of(
+    session: str,
+    turn: str,
+    *texts: str,
+    guard: Guard = FREE,
+    create: bool = True,
+    kind: str = "turn",
+) -> CommitTurn:
+    """A turn of plain nodes, made without the API so that its ids are known."""
+    nodes = tuple(
+        NewNode(f"{turn}.{n}", "event", None, b'"' + text.encode() + b'"', b"salt")
+        for n, text in enumerate(texts)
+    )
+    command = CommitTurn(
+        tenant=TENANT,
+        session=session,
+        turn=turn,
+        kind=kind,
+        nodes=nodes,
+        guard=guard,
+        create=Session(id=session) if create else None,
+    )
+    return replace(command, hash=turn_hash(command))
+
+
+def first_lease(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody wants the first lease of a new session."""
+    session = f"lease-{number}"
+    backend.write(CreateSession(tenant=TENANT, session=Session(id=session), ensure=True))
+    lease = backend.write(
+        TakeLease(
+            tenant=TENANT,
+            session=session,
+            owner=f"racer {racer}",
+            token=f"{number}/{racer}",
+            ttl_us=LEASE_US,
+        )
+    )
+    return None if lease is None else lease.fence
+
+
+def next_lease(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody wants the same session; who gets it in one round gives it back in the next."""
+    session = "relay"
+    backend.write(CreateSession(tenant=TENANT, session=Session(id=session), ensure=True))
+    take = TakeLease(
+        tenant=TENANT,
+        session=session,
+        owner=f"racer {racer}",
+        token=f"{number}/{racer}",
+        ttl_us=LEASE_US,
+        fresh=True,
+    )
+    if number % 2 == 0:
+        lease = backend.write(take)
+        _held[racer] = lease
+        return None if lease is None else lease.fence
+    held = _held.pop(racer, None)
+    if held is None:
+        return None
+    release = ReleaseLease(
+        tenant=TENANT, session=session, owner=held.owner, token=held.token, fence=held.fence
+    )
+    return backend.write(release)
+
+
+_held: dict[int, Any] = {}
+
+
+def same_revision(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody has seen the same revision of one session and commits on it."""
+    turn = f"{number}/{racer}"
+    return backend.write(commit_of("revisions", turn, "mine", "too", guard=Guard(revision=number)))
+
+
+def same_turn(backend: Backend, number: int, racer: int) -> Any:
+    """The same turn with the same content from everybody."""
+    return backend.write(commit_of(f"turns-{number % 7}", f"t{number}", "one", "two", "three"))
+
+
+def other_content(backend: Backend, number: int, racer: int) -> Any:
+    """The same turn id with other content from everybody."""
+    return backend.write(commit_of(f"contents-{number % 7}", f"t{number}", f"by {racer}"))
+
+
+def same_session(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody creates the session, each with a title of its own."""
+    made = Session(id=f"new-{number}", title=f"by {racer}")
+    return backend.write(CreateSession(tenant=TENANT, session=made)).title
+
+
+def ensured_session(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody ensures the session and commits to it at once."""
+    answer = backend.write(commit_of(f"ensured-{number}", f"by {racer}", "hello"))
+    return answer.revision
+
+
+def busy(backend: Backend, number: int, racer: int) -> Any:
+    """Commit to eight sessions for three seconds; any error ends the round."""
+    store = Store(backend)
+    sessions = [f"busy-{racer}-{n}" for n in range(BUSY_SESSIONS - 2)] + ["busy-a", "busy-b"]
+    end_s = monotonic_s() + BUSY_S
+    count = 0
+    while monotonic_s() < end_s:
+        for session in sessions:
+            store.messages.append(session, user(f"{racer} {count}"), create=True)
+            count += 1
+        store.messages.last(sessions[0], 5)
+    return count
+
+
+def fresh_file(folder: str, backend: Backend, number: int, racer: int) -> Any:
+    """Everybody opens a file that does not exist yet, and commits to it."""
+    mine = open_sqlite(f"{folder}/fresh-{number}.db")
+    try:
+        return mine.write(commit_of("first", f"by {racer}", "hello", "you")).revision
+    finally:
+        mine.close()
+
+
+def open_checkpointing(path: str) -> SqliteBackend:
+    """A store that moves its log into the file every few commits."""
+    sqlite_writer.CHECKPOINT_PAGES = 20
+    return open_sqlite(path)
+
+
+def be_born(say: Say, path: str) -> None:
+    """Announce, then open a new file and commit to it."""
+    say(b"opening")
+    backend = open_sqlite(path)
+    for n in range(1_000_000):
+        backend.write(commit_of("first", f"t{n}", "hello", "again"))
+        say(b"committed")

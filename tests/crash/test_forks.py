@@ -1,0 +1,107 @@
+"""A fork after open: a clear error in the child, and no harm to anybody else, ever."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ledgerstone import Store
+from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.testing.faults.histories import read_back
+from ledgerstone.testing.faults.processes import Child, Target
+from tests.crash import families, plays
+
+pytestmark = pytest.mark.crash
+
+WAIT_S = 60.0
+
+
+def said(target: Target, *arguments: str) -> Any:
+    """The one thing a family says before it ends."""
+    child = Child(target, *arguments)
+    try:
+        for data in child.hear(WAIT_S):
+            return msgspec.json.decode(data)
+        raise AssertionError("the family said nothing; a forked child hangs")
+    finally:
+        child.kill()
+
+
+def test_the_child_of_a_blocking_store_is_told_so(tmp_path: Path) -> None:
+    found = said(families.blocking, str(tmp_path / "store.db"))
+    for name in ("append", "last", "commit", "take", "health", "other tenant"):
+        assert found[name].startswith("StoreClosed: this store was opened before a fork"), name
+    assert found["close"] == "returned None"
+    assert found["own"] == "2"
+    assert found["parent"] == str(["before", "own store", "collected before the fork"])
+    assert found["verify"] == "True"
+
+
+def test_the_child_of_an_async_store_is_told_so(tmp_path: Path) -> None:
+    found = said(families.looping, str(tmp_path / "store.db"))
+    for name in ("append", "last"):
+        assert found[name].startswith("StoreClosed: this store was opened before a fork"), name
+    assert found["close"] == "returned None"
+    assert found["own"] == "2"
+    assert found["parent"] == str(["before", "own store", "after"])
+    assert found["verify"] == "True"
+
+
+def test_a_fork_in_the_middle_of_commits_neither_hangs_nor_harms(tmp_path: Path) -> None:
+    answers, acknowledged, kept, verified = said(
+        families.while_committing, str(tmp_path / "store.db")
+    )
+    assert len(answers) == families.FORKS
+    assert all(answer.startswith("StoreClosed") for answer in answers), answers
+    assert (kept, verified) == (acknowledged, True)
+
+
+def test_a_child_that_ends_late_does_not_delete_the_log(tmp_path: Path) -> None:
+    """SQLite deletes the log when a last connection closes; a fork's copy is not a last one.
+
+    The parent closed its store, another process committed and was killed: its turns are in the
+    log alone. The forked child ends only now, and Python drops its copy of the connection.
+    """
+    path, gate = str(tmp_path / "store.db"), str(tmp_path / "gate")
+    os.mkfifo(gate)
+    family = Child(families.late, path, gate)
+    try:
+        next(family.hear(WAIT_S))
+        acknowledged = commit_and_die(path)
+        with open(gate, "wb"):  # noqa: PTH123
+            pass
+        assert next(family.hear(WAIT_S)) == b"over"
+    finally:
+        family.kill()
+    with closing(open_sqlite(path)) as backend:
+        found = read_back(backend, "default", "first")
+    assert found.revision >= acknowledged > 0
+    assert found.defects == []
+
+
+def commit_and_die(path: str) -> int:
+    """How many commits another process had answered for when it was killed."""
+    child = Child(plays.be_born, path)
+    heard = 0
+    try:
+        for data in child.hear(WAIT_S):
+            heard += data == b"committed"
+            if heard == 20:
+                break
+    finally:
+        heard += child.kill().count(b"committed")
+    return heard
+
+
+def test_a_forked_store_leaves_no_lock_behind(tmp_path: Path) -> None:
+    """After all of this the file opens and takes writes at once."""
+    path = str(tmp_path / "store.db")
+    said(families.while_committing, path)
+    with Store.open(path) as store:
+        store.sessions.create(id="after")
+        assert store.admin.verify().ok

@@ -1,0 +1,73 @@
+"""Every example runs as it stands and says what it promises to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+SAYS = {
+    "b0_lazy": ["user: Book Oslo", "assistant: The 9:40?", "user: Yes, please"],
+    "b1_streaming": [
+        "the writer died in the middle of its answer",
+        "found after the crash: 'The fjord line leaves '",
+        "assistant: The fjord line leaves at 9:40 from platform two.",
+        "drafts left: 0",
+    ],
+    "b4_takeover": [
+        "worker-2 has to wait: worker-1 holds the session",
+        "worker-2 took over, fence 1 -> 2",
+        "the zombie wakes up: session trip: fence 1 is stale, current is 2",
+        "assistant: Booked the 9:40",
+    ],
+    "b5_branch": [
+        "common up to Friday",
+        "only cheap: 1 node, only fast: 1 node",
+        "assistant: The 9:40 flight, 1 hour",
+        "trip-by-bus goes its own way with 4 messages",
+    ],
+    "b7_tenants": [
+        "answers: [200, 200, 200]",
+        "acme: ['hello from acme', 'hello from acme']",
+        "while a worker holds the session: 423",
+        "without a tenant: this store has no tenant",
+    ],
+    "b8_notebook": [
+        "blocking, inside a running loop: [<Message 1 user: 'Book Oslo'>]",
+        "committed under a lease that would have expired: 2",
+    ],
+    "b9_serverless": [
+        "one of two: committed as revision 2",
+        "one of two: somebody was faster",
+        "revision 3, replayed: True",
+        "messages: 3",
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_the_example_runs(name: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for line in SAYS[name]:
+        assert line in done.stdout
+    assert list(tmp_path.iterdir()) == [], "an example cleans up after itself"
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SAYS)
