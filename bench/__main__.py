@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     with tempfile.TemporaryDirectory(prefix="ledgerstone-bench-", dir=options.dir) as directory:
         seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
-        report = asyncio.run(run(Path(directory), seed, options.only, seconds))
+        report = asyncio.run(run(Path(directory), seed, options, seconds))
     if options.json:
         print(msgspec.json.encode(report).decode())
     else:
@@ -65,11 +65,12 @@ def chosen(text: str) -> list[str]:
     return names
 
 
-async def run(directory: Path, seed: int, only: list[str], seconds: float) -> Report:
+async def run(directory: Path, seed: int, options: argparse.Namespace, seconds: float) -> Report:
+    only: list[str] = options.only
     start = time.monotonic()
     described = machine.describe(directory)
     work = Work(seed)
-    stand = Stand(directory, work)
+    stand = Stand(directory, work, quick=options.quick)
     rows: list[Row] = []
     try:
         await stand.build()
@@ -94,6 +95,7 @@ def show(report: Report, *, plain: bool) -> None:
         "Contenders take turns in every round. p10-p90 is over all samples; a ratio is the median "
         "of the rounds' own ratios, quiet the ratio of the best tenths (a slow disk hides the rest "
         "of a commit and draws ratios towards 1).\n"
+        "unclear: the two ratios disagree about the bar, measure again on a quieter machine. "
         "Differences under 1.3x are noise on a shared machine."
     )
     if report.machine.filesystem in ("tmpfs", "ramfs"):

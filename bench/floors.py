@@ -44,6 +44,8 @@ def connect(path: Path) -> apsw.Connection:
     connection.execute("pragma synchronous = full")
     # The same rule as Ledgerstone's writer: rarely, and never inside somebody's COMMIT.
     connection.execute("pragma wal_autocheckpoint = 0")
+    # Otherwise SQLite 3.54 prepares statements anew on each use to look at their bound values.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(30_000)
     return connection
 

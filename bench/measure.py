@@ -11,6 +11,7 @@ import msgspec
 from bench.work import Turn
 
 Direction = Literal["at most", "at least"]
+Verdict = Literal["ok", "missed", "unclear"]
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -19,7 +20,14 @@ class Bar(msgspec.Struct, frozen=True):
     direction: Direction
     limit: float
 
-    def holds(self, ratio: float) -> bool:
+    def judge(self, ratio: float, quiet: float) -> Verdict:
+        """What both ratios say: on a disk in a slow phase any commit looks like the floor."""
+        held = [self._holds(ratio), self._holds(quiet)]
+        if all(held):
+            return "ok"
+        return "unclear" if any(held) else "missed"
+
+    def _holds(self, ratio: float) -> bool:
         return ratio <= self.limit if self.direction == "at most" else ratio >= self.limit
 
     def __str__(self) -> str:
@@ -47,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ratio_p90: float | None = None
     quiet: float | None = None
     bar: str | None = None
-    holds: bool | None = None
+    verdict: Verdict | None = None
     note: str = ""
 
 
@@ -131,13 +139,14 @@ def row(
     paired = ratios(series, floor[1])
     ratio = statistics.median(paired)
     best = 0.9 if unit.endswith("/s") else 0.1
+    quiet = percentile(samples, best) / percentile(floor[1].samples, best)
     return msgspec.structs.replace(
         line,
         floor=floor[0],
         ratio=ratio,
         ratio_p10=percentile(paired, 0.1),
         ratio_p90=percentile(paired, 0.9),
-        quiet=percentile(samples, best) / percentile(floor[1].samples, best),
+        quiet=quiet,
         bar=str(bar) if bar else None,
-        holds=bar.holds(ratio) if bar else None,
+        verdict=bar.judge(ratio, quiet) if bar else None,
     )

@@ -26,8 +26,11 @@ FRESH_FROM = 10_000
 
 
 class Stand:
-    def __init__(self, directory: Path, work: Work) -> None:
+    def __init__(self, directory: Path, work: Work, *, quick: bool = False) -> None:
         self.directory = directory
+        # Building the histories must leave time to measure; a quick run adds little to each.
+        self.shallow = SHALLOW[:4] if quick else SHALLOW
+        self.deep = DEEP[:1] if quick else DEEP
         self.work = work
         self.fresh = FRESH_FROM
         self.turns = 0
@@ -40,8 +43,8 @@ class Stand:
 
     @property
     def histories(self) -> list[tuple[int, int]]:
-        shallow = [(number, SHALLOW_DEPTH) for number in SHALLOW]
-        deep = [(number, DEEP_DEPTH) for number in (*DEEP, READ)]
+        shallow = [(number, SHALLOW_DEPTH) for number in self.shallow]
+        deep = [(number, DEEP_DEPTH) for number in (*self.deep, READ)]
         return [*shallow, *deep, *((number, 0) for number in BUSY)]
 
     @property
@@ -60,7 +63,7 @@ class Stand:
             self.fresh += count
             yield from range(self.fresh - count, self.fresh)
             return
-        pool = SHALLOW if depth == SHALLOW_DEPTH else DEEP
+        pool = self.shallow if depth == SHALLOW_DEPTH else self.deep
         for _ in range(count):
             self.turns += 1
             yield pool[self.turns % len(pool)]

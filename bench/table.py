@@ -21,10 +21,10 @@ COLUMNS = (
     "",
 )
 DIGITS_BELOW = 10
+STYLES = {"ok": "green", "missed": "red", "unclear": "yellow"}
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    held = {None: "", True: "ok", False: "MISSED"}[row.holds]
     return (
         row.workload,
         row.case,
@@ -36,7 +36,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.quiet:.2f}" if row.quiet is not None and row.samples > 1 else "",
         row.floor or "",
         row.bar or "",
-        " ".join(part for part in (held, row.note) if part),
+        "; ".join(part for part in (row.verdict, row.note) if part),
     )
 
 
@@ -69,8 +69,7 @@ def show(rows: Sequence[Row], *, plain: bool) -> None:
         if before not in ("", row.workload):
             table.add_section()
         before = row.workload
-        style = {None: "", True: "green", False: "red"}[row.holds]
-        table.add_row(*cells(row), style=style)
+        table.add_row(*cells(row), style=STYLES.get(row.verdict or "", ""))
     Console().print(table)
 
 

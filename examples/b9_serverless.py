@@ -11,7 +11,7 @@ from ledgerstone import AsyncStore, RevisionMoved
 
 async def invoke(url: Path, seen: int, text: str) -> str:
     """One invocation: says what it saw, and learns if it was not the first."""
-    async with AsyncStore.open(url, pool_size=1) as store:
+    async with AsyncStore.open(url) as store:
         turn = store.turns.begin("trip", expected_revision=seen, create=seen == 0)
         turn.user(text)
         try:

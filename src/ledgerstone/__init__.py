@@ -1,7 +1,10 @@
 """Ledgerstone: the durable state layer of AI agents. The public names, nothing else."""
 
-from ledgerstone.api.store import AsyncStore
-from ledgerstone.api_sync.store import Store
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ledgerstone.clock import ManualClock
 from ledgerstone.errors import (
     AlreadyExists,
@@ -55,6 +58,10 @@ from ledgerstone.records.nodes import Node, Opaque
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Cost, Usage
+
+if TYPE_CHECKING:
+    from ledgerstone.api.store import AsyncStore
+    from ledgerstone.api_sync.store import Store
 
 __all__ = [
     # stores
@@ -116,3 +123,15 @@ __all__ = [
     "SchemaTooOld",
     "BackendError",
 ]
+
+
+_FACES = {"Store": "ledgerstone.api_sync.store", "AsyncStore": "ledgerstone.api.store"}
+
+if not TYPE_CHECKING:  # A type checker would take it for "every name exists".
+
+    def __getattr__(name: str) -> Any:
+        """Each face is imported when it is first asked for: the blocking one needs no asyncio."""
+        if name not in _FACES:
+            raise AttributeError(f"module 'ledgerstone' has no attribute {name!r}")
+        face = globals()[name] = getattr(import_module(_FACES[name]), name)
+        return face

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import unquote
 
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.errors import InvalidValue, NotSupported
@@ -12,9 +11,9 @@ from ledgerstone.ports.backend import Backend
 DURABILITIES = ("none", "process", "power")
 _KNOWN = "a path, sqlite:///path or memory://"
 _LATER = {
-    "file": "the file backend comes with release 0.2",
-    "postgresql": "the PostgreSQL backend comes with release 0.5",
-    "postgres": "the PostgreSQL backend comes with release 0.5",
+    "file": "the file backend comes with a later release",
+    "postgresql": "the PostgreSQL backend comes with a later release",
+    "postgres": "the PostgreSQL backend comes with a later release",
 }
 
 
@@ -51,10 +50,12 @@ def check_options(durability: object, blobs: object, vectors: object, pool_size:
         raise InvalidValue("durability", f"{durability!r} is none of {', '.join(DURABILITIES)}")
     if pool_size is not None and (type(pool_size) is not int or pool_size < 1):
         raise InvalidValue("pool_size", "a positive integer expected")
+    if pool_size is not None:
+        raise NotSupported("pool_size=", hint="only server databases have a pool")
     if blobs is not None:
-        raise NotSupported("blobs=", hint="blob stores come with release 0.4")
+        raise NotSupported("blobs=", hint="blob stores come with a later release")
     if vectors is not None:
-        raise NotSupported("vectors=", hint="vector search comes with release 0.4")
+        raise NotSupported("vectors=", hint="vector search comes with a later release")
 
 
 def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
@@ -82,6 +83,8 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
 
 def _sqlite_path(rest: str) -> str:
     # As everywhere else: three slashes lead to a relative path, four to an absolute one.
+    from urllib.parse import unquote
+
     path = unquote(rest.removeprefix("/"))
     if not rest.startswith("/") or not path:
         raise InvalidValue("url", "write sqlite:///relative.db or sqlite:////absolute.db")

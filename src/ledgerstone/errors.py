@@ -6,7 +6,8 @@
         SessionBindingMismatch  a turn or lease of one session used for another
         StoreClosed             the store was closed, or carried over a fork
         NotSupported            the backend lacks a capability
-      NotFound                  SessionNotFound, MessageNotFound, NodeNotFound, BranchNotFound, RunNotFound
+      NotFound                  SessionNotFound, MessageNotFound, NodeNotFound, BranchNotFound,
+                                RunNotFound
       Conflict                  read again, then decide
         AlreadyExists           another thing has this id
         RevisionMoved           somebody committed first

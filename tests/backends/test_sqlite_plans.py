@@ -77,8 +77,6 @@ def test_the_newest_sessions_of_a_user_are_not_sorted_whole(connection: apsw.Con
     assert "USE TEMP B-TREE FOR ORDER BY" not in steps
 
 
-def test_a_statement_without_an_index_is_found(
-    connection: apsw.Connection, tmp_path: Path
-) -> None:
+def test_a_statement_without_an_index_is_found(connection: apsw.Connection, tmp_path: Path) -> None:
     (bad,) = parse("-- name: bad(created_us)\nselect id from nodes where created_us = :created_us")
     assert scans(connection, bad.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from msgspec.structs import replace
@@ -159,3 +160,17 @@ def be_born(say: Say, path: str) -> None:
     for n in range(1_000_000):
         backend.write(commit_of("first", f"t{n}", "hello", "again"))
         say(b"committed")
+
+
+def wait_for_lock(say: Say, path: str) -> None:
+    """Commit while somebody else holds the file; after Ctrl-C commit something else."""
+    backend = open_sqlite(path)
+    # The server that forked us ignores the signal; a program of its own does not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    say(b"waiting")
+    try:
+        backend.write(commit_of("s", "interrupted", "x"))
+    except KeyboardInterrupt:
+        say(b"KeyboardInterrupt")
+    backend.write(commit_of("s", "after", "x"))
+    say(b"committed")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import apsw
 import pytest
 
-from ledgerstone import AsyncStore, LedgerstoneError, user
+from ledgerstone import AsyncStore, user
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.testing.faults.cancels import MODES, Mode, cut_everywhere
 

@@ -47,7 +47,7 @@ def run(race: tuple[Race, str], play: Play, check: Check) -> list[list[Outcome]]
     """Play all rounds, and find the outcomes of every one of them in order."""
     racers, path = race
     rounds = racers.run(play, ROUNDS[racers.racers])
-    found = [f"round {n}: {text}" for n, round in enumerate(rounds) for text in check(round)]
+    found = [f"round {n}: {text}" for n, outcomes in enumerate(rounds) for text in check(outcomes)]
     print(f"{len(rounds)} rounds of {racers.racers}, {len(found)} violations")
     assert found == []
     with closing(open_sqlite(path)) as backend:
@@ -62,7 +62,7 @@ def defects(backend: Backend) -> list[Any]:
 
 
 def winners(rounds: list[list[Outcome]]) -> list[Any]:
-    return [one.answer for round in rounds for one in round if one.won]
+    return [one.answer for outcomes in rounds for one in outcomes if one.won]
 
 
 def test_the_first_lease_of_a_session_has_one_holder(race: tuple[Race, str]) -> None:
@@ -112,7 +112,7 @@ def test_eight_processes_make_a_fresh_file(tmp_path: Path) -> None:
     play = partial(plays.fresh_file, str(tmp_path))
     with Race(partial(open_sqlite, str(tmp_path / "other.db")), 8) as race:
         rounds = race.run(play, FRESH_FILES)
-    found = [f"file {n}: {text}" for n, round in enumerate(rounds) for text in all_won(round)]
+    found = [f"file {n}: {text}" for n, outcomes in enumerate(rounds) for text in all_won(outcomes)]
     assert found == []
     for n in range(FRESH_FILES):
         with closing(open_sqlite(str(tmp_path / f"fresh-{n}.db"))) as backend:
@@ -140,17 +140,17 @@ def test_four_busy_processes_meet_no_error(tmp_path: Path) -> None:
 
 
 def test_control_a_second_winner_is_found() -> None:
-    round = [Outcome(0, 1), Outcome(1, None), Outcome(2, None)]
-    assert list(one_winner(round, loss=None)) == []
-    assert list(one_winner([*round[:2], replace(round[2], answer=1)], loss=None))
-    assert list(one_winner([replace(round[0], answer=None), *round[1:]], loss=None))
+    three = [Outcome(0, 1), Outcome(1, None), Outcome(2, None)]
+    assert list(one_winner(three, loss=None)) == []
+    assert list(one_winner([*three[:2], replace(three[2], answer=1)], loss=None))
+    assert list(one_winner([replace(three[0], answer=None), *three[1:]], loss=None))
 
 
 def test_control_a_wrong_error_is_found() -> None:
-    round = [Outcome(0, 1), Outcome(1, error="RevisionMoved")]
-    assert list(one_winner(round, loss="RevisionMoved")) == []
-    assert list(one_winner([round[0], Outcome(1, error="Busy")], loss="RevisionMoved"))
-    assert list(all_won(round))
+    three = [Outcome(0, 1), Outcome(1, error="RevisionMoved")]
+    assert list(one_winner(three, loss="RevisionMoved")) == []
+    assert list(one_winner([three[0], Outcome(1, error="Busy")], loss="RevisionMoved"))
+    assert list(all_won(three))
 
 
 def test_control_a_second_writer_of_a_turn_is_found(tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ STORE = '''"""The store: `async with AsyncStore.open(url) as store`, then `await
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 
 from ledgerstone.api.beat_async import Heartbeat
 from ledgerstone.api.names import Sessions
@@ -53,9 +52,9 @@ class AsyncStore:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
+        await self.close()
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         async with self.lock:
             await self.backend.awrite(1)
 
@@ -65,7 +64,6 @@ class AsyncStore:
         found = [x async for x in self.backend.aread() if await x.ok()]
         print(f"kept {await self.count()} of {{all}}", found)
 
-    @asynccontextmanager
     async def hold(self) -> AsyncIterator[Heartbeat]:
         try:
             yield Heartbeat(self)
@@ -79,7 +77,6 @@ EXPECTED = '''# Generated from api/store.py by tools/make_sync.py: edit that, th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ledgerstone.api.beat_blocking import Heartbeat
 from ledgerstone.api_sync.names import Sessions
@@ -107,7 +104,6 @@ class Store:
         found = [x for x in self.backend.read() if x.ok()]
         print(f"kept {self.count()} of {{all}}", found)
 
-    @contextmanager
     def hold(self) -> Iterator[Heartbeat]:
         try:
             yield Heartbeat(self)

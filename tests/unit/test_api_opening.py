@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -257,3 +259,11 @@ def test_both_faces_have_the_same_names_and_arguments(namespace: str) -> None:
 def test_every_public_name_is_there() -> None:
     for name in ledgerstone.__all__:
         assert getattr(ledgerstone, name) is not None
+
+
+def test_the_blocking_face_loads_no_event_loop() -> None:
+    code = "import sys, ledgerstone; ledgerstone.Store.open('memory://').close(); "
+    code += "sys.exit('asyncio' in sys.modules or 'socket' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(AttributeError):
+        _ = ledgerstone.Shop  # type: ignore[attr-defined]

@@ -173,10 +173,10 @@ def test_vacuum_erases_tombstoned_bodies_once() -> None:
     before = bench.model.state.nodes[(1, 3)]
     size = len(before.body or b"") + len(bench.model.state.nodes[(1, 2)].body or b"")
     snapshot = bench.snapshot()
-    assert vacuum(bench, dry_run=True) == Vacuumed(nodes=2, body_bytes=size, dry_run=True)
+    assert vacuum(bench, dry_run=True) == Vacuumed(nodes=2, freed_bytes=size, dry_run=True)
     assert bench.snapshot() == snapshot
     assert vacuum(bench, before_us=START_US) == Vacuumed()
-    assert vacuum(bench, before_us=before.deleted_us) == Vacuumed(nodes=2, body_bytes=size)
+    assert vacuum(bench, before_us=before.deleted_us) == Vacuumed(nodes=2, freed_bytes=size)
     stub = bench.model.state.nodes[(1, 3)]
     assert stub.committed() == before.committed() == stub.commitment
     assert (stub.id, stub.parent, stub.seq) == ("b", 2, 3)

@@ -88,6 +88,10 @@ def test_pages_of_messages() -> None:
     assert page(limit=2, after=(2, 2)) == (["n2", "n3"], True)
     assert page(limit=2, newest_first=True) == (["n4", "n3"], True)
     assert page(newest_first=True, after=(2, 2)) == (["n0"], False)
+    bench.commit("t9", said("new"), rewind=Rewind(to="n1"))
+    assert page(after=(3, 3)) == ([], False), "a path goes on at the next position"
+    assert page(after=(2, 2)) == (["new"], False)
+    bench.commit("t10", rewind=Rewind(to="n4"))
     counted = bench.read(ListMessages(tenant=T, session=S, limit=1, after=(2, 2), total=True))
     assert counted.total == 5
     assert bench.read(ListMessages(tenant=T, session="x", total=True)) == Page([], total=0)
@@ -186,6 +190,7 @@ def test_nodes_across_sessions_by_id_or_commit_order() -> None:
     assert ids(order="-id", after=("b", "s2", 1)) == [("a", "s2"), ("a", "s1")]
     assert ids(after=("m", "s1", 3)) == by_ord[3:]
     assert ids(session="s2") == [("b", "s2"), ("a", "s2")]
+    assert ids(session="s2", order="-id", after=("b", "s9", 9)) == [("a", "s2")]
     assert ids(session="s2", order="-id", before_id="b") == [("a", "s2")]
     assert ids(kind="message") == [("m", "s1")]
     assert ids(label="l") == [("c", "s1")] == ids(meta_contains={"x": {"y": 1}})

@@ -296,7 +296,9 @@ def test_node_ids_are_unique_and_only_an_equal_append_is_a_repeat() -> None:
         bench.commit("t2", said("c"), said("c"), kind="append")
     repeat = [said("b", meta=b"{}", label="l", run_id="r"), said("a")]
     before = bench.snapshot()
-    answer = bench.commit("t2", *repeat, kind="append", rewind=Rewind(to="a"))
+    with pytest.raises(AlreadyExists):
+        bench.commit("t2", *repeat, kind="append", rewind=Rewind(to="a"))
+    answer = bench.commit("t2", *repeat, kind="append")
     at = START_US + 1
     assert answer == TurnCommitted(
         session=S,
@@ -304,6 +306,7 @@ def test_node_ids_are_unique_and_only_an_equal_append_is_a_repeat() -> None:
         revision=1,
         leaf="b",
         placed=(Placed("b", 2, 2, "a", at), Placed("a", 1, 1, None, at)),
+        created_us=at,
         replayed=True,
     )
     for nodes, kind in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 
 from ledgerstone import ids
 from ledgerstone.api.commits import release, retake, revision_of
@@ -18,30 +18,39 @@ POLL_MAX_S = 0.5
 RECHECKS = 5
 
 
-async def acquire(
-    handle: AsyncHandle, session: str, owner: str, ttl_us: int, wait_s: float
-) -> Held:
-    """A fresh grant; LeaseHeld when another owner still lives after `wait_s`."""
-    end_s = monotonic_s() + wait_s
-    delay_s = POLL_FIRST_S
-    command = TakeLease(
-        tenant=handle.tenant,
+def request(tenant: str, session: str, owner: str, ttl_us: int) -> TakeLease:
+    """The command for a fresh grant; its token makes it safe to repeat."""
+    return TakeLease(
+        tenant=tenant,
         session=session,
         owner=owner,
         token=ids.new_id(),
         ttl_us=ttl_us,
         fresh=True,
     )
+
+
+async def acquire(handle: AsyncHandle, command: TakeLease, wait_s: float) -> Held:
+    """A fresh grant; LeaseHeld when another owner still lives after `wait_s`."""
+    end_s = monotonic_s() + wait_s
+    delay_s = POLL_FIRST_S
     while True:
         lease = await handle.write(command)
         if lease is not None:
-            return Held(lease, ttl_us, await revision_of(handle, session))
+            return Held(lease, command.ttl_us, await revision_of(handle, command.session))
         left_s = end_s - monotonic_s()
         if left_s <= 0:
-            raise await _held_by(handle, session)
+            raise await _held_by(handle, command.session)
         # Jitter: two that wait for the same session must not ask in step.
-        await pause(min(left_s, delay_s * random.uniform(0.5, 1.0)))
+        await pause(min(left_s, delay_s * (1 + os.urandom(1)[0] / 255) / 2))
         delay_s = min(delay_s * 2, POLL_MAX_S)
+
+
+async def give_up(handle: AsyncHandle, command: TakeLease) -> None:
+    """Undo an interrupted `acquire`: asking again tells what it was granted, if anything."""
+    lease = await handle.write(command)
+    if lease is not None:
+        await release(handle, lease)
 
 
 async def keep(handle: AsyncHandle, held: Held) -> None:

@@ -92,7 +92,7 @@ class AsyncAdmin:
                 nodes=report.nodes + one.nodes,
                 notes=report.notes + one.notes,
                 values=report.values + one.values,
-                body_bytes=report.body_bytes + one.body_bytes,
+                freed_bytes=report.freed_bytes + one.freed_bytes,
             )
         return report
 

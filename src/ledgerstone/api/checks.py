@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
@@ -217,7 +216,10 @@ def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
 
 def default_owner() -> str:
     """host:pid:random, so that no two owners are ever the same."""
-    host = "".join(c for c in socket.gethostname()[:80] if c.isprintable())
+    # Imported here: opening a store and reading from it needs no sockets.
+    from socket import gethostname
+
+    host = "".join(c for c in gethostname()[:80] if c.isprintable())
     return f"{host}:{os.getpid()}:{os.urandom(6).hex()}"
 
 

@@ -123,7 +123,8 @@ class Content:
             self._name_run(self.draw()[0])
         old = self.more.get("run")
         if old is None:
-            run = Run(id=self.run_id, session=self.session, status=status, **fields)  # type: ignore[arg-type]
+            given: dict[str, Any] = {**fields, "id": self.run_id, "status": status}
+            run = Run(session=self.session, **given)
         else:
             run = replace(old, status=status, **fields)
         self.more["run"] = run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledgerstone.api.acquiring import acquire, is_lost, keep, period_s
+from ledgerstone.api.acquiring import acquire, give_up, is_lost, keep, period_s, request
 from ledgerstone.api.commits import release
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.clock import monotonic_s
@@ -13,6 +13,12 @@ from ledgerstone.records.leases import Held
 
 # The loop keeps only weak references to tasks; a release must finish even if nobody waits.
 _releasing: set[asyncio.Task[None]] = set()
+
+
+def _finish(task: asyncio.Task[None]) -> asyncio.Task[None]:
+    _releasing.add(task)
+    task.add_done_callback(_releasing.discard)
+    return task
 
 
 class Hold:
@@ -29,7 +35,8 @@ class Hold:
         heartbeat: bool,
     ) -> None:
         self._handle = handle
-        self._wanted = (session, owner, ttl_us, wait_s)
+        self._command = request(handle.tenant, session, owner, ttl_us)
+        self._wait_s = wait_s
         self._heartbeat = heartbeat
         self._held: Held | None = None
         self._block: asyncio.Task[object] | None = None
@@ -37,7 +44,12 @@ class Hold:
         self._heart: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Held:
-        held = self._held = await acquire(self._handle, *self._wanted)
+        try:
+            held = self._held = await acquire(self._handle, self._command, self._wait_s)
+        except asyncio.CancelledError:
+            # The grant may be on its way; nobody would ever give it back.
+            _finish(asyncio.create_task(give_up(self._handle, self._command)))
+            raise
         if self._heartbeat:
             block = self._block = asyncio.current_task()
             assert block is not None, "a coroutine runs inside a task"
@@ -50,11 +62,8 @@ class Hold:
     ) -> None:
         held = self._held
         assert held is not None, "entered before left"
-        letting_go = asyncio.create_task(self._let_go(held))
-        _releasing.add(letting_go)
-        letting_go.add_done_callback(_releasing.discard)
         try:
-            await asyncio.shield(letting_go)
+            await asyncio.shield(_finish(asyncio.create_task(self._let_go(held))))
         except LedgerstoneError:
             # The block's own error matters more; a lease that was not given back expires.
             if error is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ledgerstone.api_sync.acquiring import acquire, is_lost, keep, period_s
+from ledgerstone.api_sync.acquiring import acquire, give_up, is_lost, keep, period_s, request
 from ledgerstone.api_sync.commits import release
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.clock import monotonic_s
@@ -30,14 +30,20 @@ class Hold:
         heartbeat: bool,
     ) -> None:
         self._handle = handle
-        self._wanted = (session, owner, ttl_us, wait_s)
+        self._command = request(handle.tenant, session, owner, ttl_us)
+        self._wait_s = wait_s
         self._heartbeat = heartbeat
         self._held: Held | None = None
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
 
     def __enter__(self) -> Held:
-        held = self._held = acquire(self._handle, *self._wanted)
+        try:
+            held = self._held = acquire(self._handle, self._command, self._wait_s)
+        except KeyboardInterrupt:
+            # The grant may have been made; nobody would ever give it back.
+            give_up(self._handle, self._command)
+            raise
         if self._heartbeat:
             self._heart = threading.Thread(
                 target=self._beat, args=(held,), name=f"lease {held.session}", daemon=True

@@ -34,12 +34,13 @@ class AsyncRuns:
         status: str = "running",
     ) -> Run:
         """A new run; AlreadyExists, SessionNotFound."""
+        known: Any = checks.one_of(status, RUN_STATUSES, "status")
         run = Run(
             id=ids.new_id() if id is None else checks.record_id(id, "id"),
             session=checks.session_id(session),
             agent=ids.check_label(agent, "agent"),
             parent_run=checks.maybe_id(parent_run, "parent_run"),
-            status=checks.one_of(status, RUN_STATUSES, "status"),  # type: ignore[arg-type]
+            status=known,
             input=checks.json_value(input, "input"),
         )
         return await self._handle.write(PutRun(tenant=self._handle.tenant, run=run))

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.api_sync import checks
+from ledgerstone.api_sync.checks import IdRef
 from ledgerstone.codec import check_json, decode_json, encode_json, encode_struct, sha256
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.turns import NewNode
@@ -137,7 +138,7 @@ def any_node(
     kind: str,
     body: object,
     *,
-    id: object = None,
+    id: IdRef | None = None,
     label: str = "",
     run_id: object = None,
     meta: dict[str, Any] | None = None,
@@ -149,10 +150,10 @@ def any_node(
     """A node of any kind but message, checked and encoded."""
     if kind == MESSAGE:
         raise InvalidValue("kind", "a message is added as a message, not as a node")
-    data, format = encode_any(body, "body")
+    data, format_ = encode_any(body, "body")
     where: _Parent = UNSET if parent is UNSET else checks.maybe_id(parent, "parent")
     return NewNode(
-        ids.new_id() if id is None or id == "" else checks.record_id(id, "id"),  # type: ignore[arg-type]
+        ids.new_id() if id is None or id == "" else checks.record_id(id, "id"),
         ids.check_name(kind, "kind"),
         None,
         data,
@@ -160,7 +161,7 @@ def any_node(
         ids.check_label(label, "label"),
         checks.maybe_id(run_id, "run_id"),
         encode_json(checks.json_object(meta, "meta"), "meta") if meta else None,
-        format,
+        format_,
         checks.digests(values, "values"),
         checks.whole(created_us, "created_us"),
         where,
@@ -195,9 +196,9 @@ def new_note(node: Any, key: str, body: object, values: Iterable[str] = ()) -> N
     """A note, checked and encoded."""
     if ids.check_name(key, "key").startswith(DRAFT_PREFIX):
         raise InvalidValue("key", f"keys under {DRAFT_PREFIX!r} belong to drafts")
-    data, format = encode_any(body, "body")
+    data, format_ = encode_any(body, "body")
     return NewNote(
-        checks.record_id(node, "node"), key, data, format, checks.digests(values, "values")
+        checks.record_id(node, "node"), key, data, format_, checks.digests(values, "values")
     )
 
 

@@ -201,8 +201,8 @@ class MessageReads:
         found = self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
         incarnation = 0 if found is None else found.incarnation
         scope = self._scope(session, filters, incarnation)
-        seq, ord = cursors.decode(cursor, scope)
-        return (seq, ord), incarnation
+        seq, place = cursors.decode(cursor, scope)
+        return (seq, place), incarnation
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
         return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)

@@ -48,6 +48,7 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         raise InvalidValue(sorted(unknown)[0], "a session has no such field")
     user, parent = fields.get("user"), fields.get("parent")
     created: Time = fields.get("created_us") or 0
+    status: Any = checks.one_of(fields.get("status", "unknown"), STATUSES, "status")
     return Session(
         id=id,
         tenant=tenant,
@@ -56,7 +57,7 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         title=checks.maybe_text(fields.get("title"), "title"),
         model=checks.maybe_text(fields.get("model"), "model"),
         cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
-        status=checks.one_of(fields.get("status", "unknown"), STATUSES, "status"),  # type: ignore[arg-type]
+        status=status,
         metadata=checks.json_value(fields.get("metadata"), "metadata"),
         parent=None if parent is None else checks.session_id(parent),
         cause=_cause(fields.get("cause")),

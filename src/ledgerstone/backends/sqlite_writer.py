@@ -146,7 +146,8 @@ class Writer:
 
     def _commit_group(self, group: list[Job]) -> None:
         if self._poison is not None:
-            return _fail(group, Unavailable(self._poison))
+            _fail(group, Unavailable(self._poison))
+            return
         self._tx.now_us = self._clock.now_us()
         self._file_lock.acquire()
         try:
@@ -158,7 +159,7 @@ class Writer:
                 self._after_failure(error)
                 raise
         except apsw.Error as error:
-            return _fail(group, translate(error, self._path), cause=error)
+            _fail(group, translate(error, self._path), cause=error)
         finally:
             self._file_lock.release()
         for job in group:

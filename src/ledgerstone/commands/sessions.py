@@ -24,7 +24,7 @@ class PutSession(Command[Session], frozen=True, kw_only=True):
     """Create or overwrite the whole record; times are stored as given, when given."""
 
     session: Session
-    document: bytes | None | msgspec.UnsetType = _UNSET
+    document: bytes | msgspec.UnsetType | None = _UNSET
 
 
 class GetOrCreateSession(Command[Session], frozen=True, kw_only=True):
@@ -37,12 +37,12 @@ class UpdateSession(Command[Session], frozen=True, kw_only=True):
     """Change some fields; what is UNSET stays. Does not move the revision."""
 
     id: str
-    title: str | None | msgspec.UnsetType = _UNSET
-    model: str | None | msgspec.UnsetType = _UNSET
+    title: str | msgspec.UnsetType | None = _UNSET
+    model: str | msgspec.UnsetType | None = _UNSET
     status: str | msgspec.UnsetType = _UNSET
-    cwd: str | None | msgspec.UnsetType = _UNSET
+    cwd: str | msgspec.UnsetType | None = _UNSET
     metadata: Any = _UNSET
-    document: bytes | None | msgspec.UnsetType = _UNSET
+    document: bytes | msgspec.UnsetType | None = _UNSET
 
 
 class DeleteSession(Command[bool], frozen=True, kw_only=True):

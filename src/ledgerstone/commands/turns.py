@@ -35,7 +35,7 @@ class NewNode(msgspec.Struct, frozen=True):
     format: str | None = None
     refs: tuple[str, ...] = ()
     created_us: int = 0
-    parent: str | None | msgspec.UnsetType = _UNSET
+    parent: str | msgspec.UnsetType | None = _UNSET
     on_path: bool = True
 
 
@@ -49,7 +49,7 @@ class Rewind(msgspec.Struct, frozen=True):
 
     to: str | None = None
     pop: int = 0
-    expected: str | None | msgspec.UnsetType = _UNSET
+    expected: str | msgspec.UnsetType | None = _UNSET
     supersede: bool = False
 
 
@@ -72,7 +72,7 @@ class BranchMove(msgspec.Struct, frozen=True):
     to_branch: str | None = None
     create: bool = False
     delete: bool = False
-    expected: str | None | msgspec.UnsetType = _UNSET
+    expected: str | msgspec.UnsetType | None = _UNSET
 
 
 class NewCheckpoint(msgspec.Struct, frozen=True):

@@ -31,7 +31,8 @@ def repeated_append(commit: Commit) -> TurnCommitted | None:
         return None
     rows = [row for row in stored if row is not None]
     same = len(rows) == len(ids) and all(map(_is_same, command.nodes, rows))
-    if command.kind != "append" or not same:
+    plain = command.kind == "append" and command.rewind is None and not command.complete
+    if not plain or not same:
         raise AlreadyExists(taken)
     return _found_in_place(commit, rows)
 
@@ -59,6 +60,7 @@ def _found_in_place(commit: Commit, rows: list[NodeRow]) -> TurnCommitted:
         revision=head.revision,
         leaf=paths.id_of(tx, commit.number, commit.effective(leaf)),
         placed=placed,
+        created_us=placed[-1].created_us,
         replayed=True,
     )
 

@@ -24,6 +24,8 @@ def to_node(
     """The node as callers see it, with its notes and values on request."""
     where = f"{standing.id}/{row.id}"
     values = split_refs(row.refs)
+    beside = notes.notes_of(tx, standing, row.id) if noted else {}
+    wanted = [*values, *(ref for note in beside.values() for ref in note.values)]
     return Node(
         id=row.id,
         kind=row.kind,
@@ -38,8 +40,8 @@ def to_node(
         values=values,
         created_us=row.created_us,
         deleted_us=row.deleted_us,
-        notes=notes.notes_of(tx, standing, row.id) if noted else None,
-        resolved=_values(tx, standing.number, values) if resolve else None,
+        notes=beside if noted else None,
+        resolved=_values(tx, standing.number, tuple(wanted)) if resolve else None,
     )
 
 
@@ -65,7 +67,9 @@ def list_nodes(tx: Tx, query: ListNodes) -> list[Node]:
     by_id, reverse = query.order.endswith("id"), query.order.startswith("-")
 
     def key(node: str, session: str, at: int) -> tuple[Any, ...]:
-        return (node, session) if by_id else (session, at)
+        # In one session an id or an ord is unique, so a border from elsewhere counts as well.
+        place = "" if query.session is not None else session
+        return (node, place) if by_id else (place, at)
 
     matches = [
         (key(row.id, found.id, row.ord), found, row)

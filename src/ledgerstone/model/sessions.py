@@ -65,7 +65,6 @@ def put_session(tx: Tx, command: PutSession) -> Session:
     found = find(tx, command.tenant, wanted.id)
     if found is None:
         found = make(tx, command.tenant, wanted.id, wanted)
-        found.head.updated_us = wanted.updated_us or tx.now_us
     else:
         check_alive(wanted.id, found.head)
         found.row = to_row(wanted, found.number, found.row.created_us)

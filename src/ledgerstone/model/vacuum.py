@@ -25,6 +25,7 @@ def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     live = [row for row in _nodes(tx, found) if row.live and row.ord not in gone]
     lost_notes = _lost_notes(tx, found, {row.id for row in live}, command.notes_before_us)
     lost_values = _lost_values(tx, found, live, set(lost_notes))
+    freed = sum(len(tx.state.values[(found.number, digest)]) for digest in lost_values)
     if not command.dry_run:
         for row in erased:
             _erase(tx, found, row)
@@ -37,7 +38,7 @@ def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
         nodes=len(erased),
         notes=len(lost_notes),
         values=len(lost_values),
-        body_bytes=sum(len(row.body or b"") for row in erased),
+        freed_bytes=sum(len(row.body or b"") for row in erased) + freed,
         dry_run=command.dry_run,
     )
 

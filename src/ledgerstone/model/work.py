@@ -29,7 +29,7 @@ def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
     queue = _queue(tx, found.number)
     twins = [at for at in queue if at[1].id == command.batch]
     if command.source_key is not None:
-        twins = [at for at in queue if at[1].source_key == command.source_key] + twins
+        twins += [at for at in queue if at[1].source_key == command.source_key]
     if twins:
         return _to_batch(found.id, *twins[0])
     seq = tx.state.next_number("work", found.number)

@@ -46,7 +46,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     ord: int = 0
     seq: int = 0
-    parent: str | None | msgspec.UnsetType = msgspec.UNSET
+    parent: str | msgspec.UnsetType | None = msgspec.UNSET
     label: str = ""
     run_id: str | None = None
     meta: dict[str, Any] = {}

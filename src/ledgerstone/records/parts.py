@@ -86,17 +86,7 @@ class Json(Part, tag="json", frozen=True):
 
 
 TypedPart: TypeAlias = (
-    Text
-    | Reasoning
-    | ToolCall
-    | ToolResult
-    | Source
-    | File
-    | Image
-    | Audio
-    | Video
-    | Code
-    | Json
+    Text | Reasoning | ToolCall | ToolResult | Source | File | Image | Audio | Video | Code | Json
 )
 AnyPart: TypeAlias = TypedPart | dict[str, Any]
 
@@ -117,9 +107,11 @@ def to_parts(content: object, field: str) -> list[AnyPart]:
 def read_part(data: Any) -> AnyPart:
     """A stored part: typed when it fits exactly, else the dictionary as it stands."""
     try:
-        return msgspec.convert(data, TypedPart)
+        typed: TypedPart = msgspec.convert(data, TypedPart)
+        return typed
     except msgspec.ValidationError:
-        return data  # type: ignore[no-any-return]
+        found: dict[str, Any] = data
+        return found
 
 
 def _to_part(part: object, field: str) -> AnyPart:

@@ -34,7 +34,7 @@ class Vacuumed(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     notes: int = 0
     values: int = 0
-    body_bytes: int = 0
+    freed_bytes: int = 0
     dry_run: bool = False
 
 

@@ -56,9 +56,7 @@ class HeadRow(msgspec.Struct):
         """The lease in the row, live or not; None when nobody holds it."""
         if self.owner is None or self.token is None:
             return None
-        return Lease(
-            session, self.owner, self.token, self.fence, self.claimed_us, self.expires_us
-        )
+        return Lease(session, self.owner, self.token, self.fence, self.claimed_us, self.expires_us)
 
     def moment(self, now_us: int) -> int:
         """The time of the next change: now, but always later than the one before."""

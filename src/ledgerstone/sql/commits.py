@@ -35,7 +35,7 @@ class Commit(msgspec.Struct):
     links: list[tuple[int, int, str, bytes]] = []
     placed: list[Placed] = []
     affected: list[str] = []
-    moved_to: str | None | msgspec.UnsetType = msgspec.UNSET
+    moved_to: str | msgspec.UnsetType | None = msgspec.UNSET
 
     @property
     def on_main(self) -> bool:

@@ -134,9 +134,9 @@ async def append(tx: Tx, commit: Commit) -> bool:
     fresh: dict[str, tuple[int, int]] = {}
     last_id = await id_at(tx, head, commit.tip)
     runs: dict[str, list[int]] = {}
+    if not await _all_new(tx, commit):
+        return await _repeated(tx, commit, 0)
     for n, node in enumerate(commit.command.nodes):
-        if node.id in fresh:
-            raise InvalidValue("id", f"{node.id} is given to two nodes")
         if node.parent is msgspec.UNSET:
             parent, above, parent_id = commit.tip, commit.tip_seq, last_id
         else:
@@ -164,6 +164,25 @@ async def append(tx: Tx, commit: Commit) -> bool:
     return True
 
 
+async def _all_new(tx: Tx, commit: Commit) -> bool:
+    """False when the first id is taken. Only nodes with a given parent need to ask.
+
+    The others learn it from their insert; but a parent that is gone by now must not hide that
+    the append only repeats what is stored.
+    """
+    nodes = commit.command.nodes
+    if len({node.id for node in nodes}) < len(nodes):
+        raise InvalidValue("id", "the same id is given to two nodes")
+    if all(node.parent is msgspec.UNSET for node in nodes):
+        return True
+    for n, node in enumerate(nodes):
+        if await tx.one("find_place", commit.head.number, node.id) is not None:
+            if n > 0:
+                raise AlreadyExists(node.id)
+            return False
+    return True
+
+
 def _count(commit: Commit, ord: int, role: int) -> None:
     commit.head.messages += 1
     if role == 2:
@@ -171,9 +190,7 @@ def _count(commit: Commit, ord: int, role: int) -> None:
         commit.head.first_user = commit.head.first_user or ord
 
 
-async def _insert(
-    tx: Tx, node: NewNode, key: int, parent: int, seq: int, created_us: int
-) -> int:
+async def _insert(tx: Tx, node: NewNode, key: int, parent: int, seq: int, created_us: int) -> int:
     # A message is told by its role; leaving kind and label out saves bytes in every row.
     is_message = node.role is not None
     return await tx.run(
@@ -213,7 +230,8 @@ async def _parent(
 async def _repeated(tx: Tx, commit: Commit, taken: int) -> bool:
     """Whether an append only repeats what is stored; otherwise AlreadyExists."""
     command = commit.command
-    if command.kind != "append" or taken > 0:
+    plain = command.kind == "append" and command.rewind is None and not command.complete
+    if not plain or taken > 0:
         raise AlreadyExists(command.nodes[taken].id)
     commit.placed.clear()
     for node in command.nodes:

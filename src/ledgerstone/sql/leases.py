@@ -57,9 +57,7 @@ async def break_lease(tx: Tx, command: BreakLease) -> bool:
     await set_lease(tx, head)
     body = encode_json({"by": command.by, "reason": command.reason}, "reason")
     key = f"break/{head.fence:012d}"
-    await tx.run(
-        "replace_note", head.number, "ledger.lease", key, None, "", tx.now_us, body
-    )
+    await tx.run("replace_note", head.number, "ledger.lease", key, None, "", tx.now_us, body)
     return True
 
 

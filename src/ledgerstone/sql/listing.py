@@ -70,9 +70,7 @@ async def _rows(
     given[_ORDERS[query.order]] = True
     if after is not None:
         given |= {"value": after[0], "id": after[1], "recency": after[0] >> RECENCY_SHIFT}
-    rows = await tx.pick(
-        "list_sessions", tenant=query.tenant, limit=limit, offset=offset, **given
-    )
+    rows = await tx.pick("list_sessions", tenant=query.tenant, limit=limit, offset=offset, **given)
     return [session_of(row) for row in rows]
 
 

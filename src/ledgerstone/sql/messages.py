@@ -209,10 +209,11 @@ async def get_message(tx: Tx, query: GetMessage) -> Message | None:
     )
     if not rows:
         return None
-    session = rows[0][14]
+    oldest = min(rows, key=lambda row: (row[10], row[0]))
+    session = oldest[14]
     head = await find_head(tx, query.tenant, session)
     assert head is not None
-    return (await messages_of(tx, head, session, rows[:1]))[0]
+    return (await messages_of(tx, head, session, [oldest]))[0]
 
 
 async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:

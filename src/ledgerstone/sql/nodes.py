@@ -90,9 +90,8 @@ async def list_nodes(tx: Tx, query: ListNodes) -> list[Node]:
     while True:
         rows = await _rows(tx, query, after)
         for row in rows:
-            if query.meta_contains is not None:
-                if not contains(read_meta(row[7], row[11]), query.meta_contains):
-                    continue
+            if not _fits(row, query):
+                continue
             found.append(await node_of(tx, row, row[14], **flags))
             if len(found) == query.limit:
                 return found
@@ -100,6 +99,11 @@ async def list_nodes(tx: Tx, query: ListNodes) -> list[Node]:
             return found
         last = rows[-1]
         after = (last[11], last[14], last[0] & 0xFFFFFFFF)
+
+
+def _fits(row: Row, query: ListNodes) -> bool:
+    wanted = query.meta_contains
+    return wanted is None or contains(read_meta(row[7], row[11]), wanted)
 
 
 async def _rows(tx: Tx, query: ListNodes, after: tuple[str, str, int] | None) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledgerstone.codec import decode_json, sha256
 from ledgerstone.commands.nodes import (
     AnnotateNodes,
     DropNotes,
@@ -11,7 +12,6 @@ from ledgerstone.commands.nodes import (
     NewNote,
 )
 from ledgerstone.errors import Corrupt
-from ledgerstone.codec import decode_json, sha256
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.nodes import Note
 from ledgerstone.rules.bodies import read_any

@@ -52,7 +52,7 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
 
 async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
     """Second phase: at most `limit` nodes and turns; the small tables go at the end."""
-    row = await tx.one("next_purged")
+    row = await tx.one("next_purged", command.tenant)
     if row is None:
         return {}
     number = row[0]

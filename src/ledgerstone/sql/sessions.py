@@ -138,6 +138,7 @@ async def get_or_create_session(tx: Tx, command: GetOrCreateSession) -> Session:
         "list_sessions",
         tenant=command.tenant,
         user=given.user,
+        anonymous=True if given.user is None else None,
         app=given.app,
         live=True,
         newest=True,
@@ -300,5 +301,3 @@ def _metadata(session: Session) -> bytes | None:
 
 def _cause(session: Session) -> bytes | None:
     return None if session.cause is None else encode_struct(session.cause, "cause")
-
-

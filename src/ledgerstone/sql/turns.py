@@ -14,10 +14,10 @@ from ledgerstone.commands.turns import CommitTurn, GetTurn, ListTurns
 from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
-from ledgerstone.rules import ledger
 from ledgerstone.rules import leases as lease_rules
+from ledgerstone.rules import ledger
 from ledgerstone.rules.chain import link
-from ledgerstone.rules.guard import check_alive, check_guard, is_live
+from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql import graph
 from ledgerstone.sql.commits import Commit, runs_of, settle_branch
@@ -183,7 +183,7 @@ async def _answer(tx: Tx, commit: Commit, revision: int, *, replayed: bool) -> T
         checkpoint=None if checkpoint is None else checkpoint.manifest,
         affected=tuple(commit.affected),
         superseded=commit.superseded,
-        created_us=commit.moment_us,
+        created_us=commit.placed[-1].created_us if replayed else commit.moment_us,
         replayed=replayed,
     )
 
@@ -193,8 +193,8 @@ async def _repeat(tx: Tx, head: HeadRow, command: CommitTurn, stamp: Row) -> Tur
     if stamp[2] != command.hash:
         raise TurnConflict(command.session, command.turn)
     guard = command.guard
-    holds = (guard.fence, guard.token) == (head.fence, head.token)
-    if command.release and holds and is_live(head, tx.now_us):
+    holds = head.owner and (guard.fence, guard.token) == (head.fence, head.token)
+    if command.release and holds:
         lease_rules.clear(head)
         await set_lease(tx, head)
     return await first_answer(tx, head, command.session, command.turn, stamp)
@@ -209,9 +209,7 @@ async def get_turn(tx: Tx, query: GetTurn) -> TurnCommitted | None:
     return await first_answer(tx, head, query.session, query.turn, stamp)
 
 
-async def first_answer(
-    tx: Tx, head: HeadRow, session: str, turn: str, stamp: Row
-) -> TurnCommitted:
+async def first_answer(tx: Tx, head: HeadRow, session: str, turn: str, stamp: Row) -> TurnCommitted:
     """Rebuild what a commit answered from its row and the nodes it placed."""
     revision, _, _, created_us, leaf, first_ord, count, raw = stamp
     effects = {} if raw is None else decode_json(raw)

@@ -10,7 +10,7 @@ from ledgerstone.records.reports import Vacuumed
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.chains import row_commitment
-from ledgerstone.sql.heads import base_of, need_head
+from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.paths import places_above
 from ledgerstone.sql.tx import Row, Tx
@@ -18,7 +18,9 @@ from ledgerstone.sql.tx import Row, Tx
 
 async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     """Erase what may go; with dry_run only say what would."""
-    head = await need_head(tx, command.tenant, command.session)
+    head = await find_head(tx, command.tenant, command.session)
+    if head is None:
+        return Vacuumed(dry_run=command.dry_run)
     doomed = await _doomed(tx, head, command)
     notes = await tx.all("stale_notes", head.number, command.notes_before_us)
     lost = {row[0] for row in doomed}
@@ -27,7 +29,7 @@ async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
         nodes=len(doomed),
         notes=len(notes),
         values=len(values),
-        body_bytes=sum(len(row[12]) for row in doomed) + sum(size for _, size in values),
+        freed_bytes=sum(len(row[12]) for row in doomed) + sum(size for _, size in values),
         dry_run=command.dry_run,
     )
     if not command.dry_run:

@@ -108,7 +108,8 @@ async def _check_turn(tx: Tx, check: _Check, row: Row) -> None:
     for node in nodes:
         _check_node(check, node)
     for first, last in effects.get("gone", []):
-        check.gone |= {ord: revision for ord in range(first, last + 1)}
+        for ord in range(first, last + 1):
+            check.gone[ord] = revision
     for ord, version, digest in effects.get("amend", []):
         check.amended[(ord, version)] = digest
     check.link, check.revision = stored, revision

@@ -31,10 +31,10 @@ async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
 
 async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
     """Own the oldest free batch under a live lease."""
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
     if command.guard.fence is None:
         raise InvalidValue("lease", "work is claimed under a lease")
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
     check_fence(command.session, head, command.guard, tx.now_us)
     owned = await tx.all("claimed_batches", head.number, command.claim)
     if not owned:

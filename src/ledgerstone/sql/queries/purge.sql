@@ -27,9 +27,9 @@ delete from runs where number = :number
 -- Kept runs belong to no session row any more.
 update runs set number = 0 where number = :number
 
--- name: next_purged()
+-- name: next_purged(tenant)
 -- A session whose rows are still to be swept.
-select number from sessions where purged = 1 order by number limit 1
+select number from sessions where purged = 1 and tenant = :tenant order by number limit 1
 
 -- name: sweep_nodes(first, last, limit)
 -- Some nodes.

@@ -52,7 +52,7 @@ select s.id, s.tenant, s.user, s.app, s.title, s.model, s.cwd, s.status, s.metad
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.id = :id and s.purged = 0
 
--- name: list_sessions(tenant, user, app, status, parent, live, created_after, created_before, metadata, fragment, recency, value, id, newest, stalest, youngest, oldest, first, last, limit, offset)
+-- name: list_sessions(tenant, user, anonymous, app, status, parent, live, created_after, created_before, metadata, fragment, recency, value, id, newest, stalest, youngest, oldest, first, last, limit, offset)
 -- A stretch of a list in one of six orders; value and id are the key of the last row before it.
 -- By change: rows of one recency bucket are put in exact order by the database.
 select s.id, s.tenant, s.user, s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent,
@@ -61,6 +61,7 @@ select s.id, s.tenant, s.user, s.app, s.title, s.model, s.cwd, s.status, s.metad
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.purged = 0
   and s.user = :user -- if user
+  and s.user is null -- if anonymous
   and s.app = :app -- if app
   and s.status = :status -- if status
   and s.parent = :parent -- if parent

@@ -19,7 +19,7 @@ order by key
 -- name: erase_node(key, commitment)
 -- Leave a stub: place, id and commitment, nothing that could be guessed back.
 update nodes set role = null, kind = '', label = '', run_id = null, meta = null, format = null,
-  refs = null, salt = null, body = null, commitment = :commitment
+  refs = null, created_us = 0, salt = null, body = null, commitment = :commitment
 where key = :key
 
 -- name: erase_amendments(key)

@@ -264,7 +264,7 @@ class TestVacuum(OnATree):
         backend.store.nodes.tombstone(tree, ["m2"])
         planned = backend.store.admin.vacuum(tree, dry_run=True)
         assert (planned.nodes, planned.dry_run) == (1, True)
-        assert planned.body_bytes > 0
+        assert planned.freed_bytes > 0
         assert backend.store.messages.get("m2", session=tree) is not None
         assert backend.store.admin.vacuum(tree).nodes == 1
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import assistant, tool_result, user
-from ledgerstone.errors import AlreadyExists, InvalidValue, SessionNotFound
+from ledgerstone.errors import AlreadyExists, InvalidValue, RevisionMoved, SessionNotFound
 from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import Cost, Usage
 from ledgerstone.testing.bed import Bed
@@ -284,6 +284,25 @@ class TestReplace:
         second = backend.store.messages.replace("s", [*kept, user("three")], base=first.base)
         assert (second.kept, texts(second.added)) == (2, ["three"])
         assert texts(backend.store.messages.history("s")) == ["one", "two", "three"]
+
+    @pytest.mark.promise(44)
+    def test_only_what_follows_a_message_can_be_replaced(self, backend: Bed) -> None:
+        before = start(backend, "one", "two", "three")
+        done = backend.store.messages.replace("s", [user("a"), user("b")], after=before[0].id)
+        assert (done.kept, done.superseded, texts(done.added)) == (1, 2, ["a", "b"])
+        assert texts(backend.store.messages.history("s")) == ["one", "a", "b"]
+        with pytest.raises(InvalidValue):
+            backend.store.messages.replace("s", [user("c")], after="nobody")
+
+    @pytest.mark.promise(44)
+    def test_a_replace_that_would_change_nothing_still_checks_the_revision(
+        self, backend: Bed
+    ) -> None:
+        before = start(backend, "one", "two")
+        with pytest.raises(RevisionMoved):
+            backend.store.messages.replace("s", before, expected_revision=7)
+        backend.store.messages.replace("s", before, expected_revision=1)
+        assert backend.store.messages.history("s") == before
 
     @pytest.mark.promise(44)
     def test_what_was_replaced_can_still_be_read_by_id(self, backend: Bed) -> None:
