@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from ledgerstone import Store
 from ledgerstone.demo import stage
 from ledgerstone.demo.audit import Acknowledged, Audit, audit
 from ledgerstone.demo.script import FATAL_STEP, STEPS
+from ledgerstone.demo.worker import Orders
 from tests.cli.conftest import Cli
 
 LIMIT_S = 15.0
@@ -29,6 +30,13 @@ LAST_LINE = f"acknowledged {len(STEPS)}, lost 0, doubled 0"
 PROGRAM = [sys.executable, "-c", "from ledgerstone.cli import main; main()"]
 
 pytestmark = pytest.mark.slow
+
+
+class Played(NamedTuple):
+    """What a run of the demo said, and what it left in its temporary directory."""
+
+    done: subprocess.CompletedProcess[str]
+    left: list[Path]
 
 
 def demo(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -43,20 +51,27 @@ def demo(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """One performance for several judges."""
+    folder = tmp_path_factory.mktemp("demo")
+    return Played(demo(folder), list(folder.iterdir()))
+
+
 @pytest.mark.crash
-def test_it_ends_with_the_count_in_time_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    done = demo(tmp_path)
+def test_it_ends_with_the_count_in_time_and_leaves_nothing_behind(played: Played) -> None:
+    done, left = played
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == LAST_LINE
     assert "\x1b" not in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert left == []
     assert no_process_is_left(done.stdout)
 
 
 @pytest.mark.crash
-def test_it_tells_the_story_in_order(tmp_path: Path) -> None:
-    text = demo(tmp_path).stdout
+def test_it_tells_the_story_in_order(played: Played) -> None:
+    text = played.done.stdout
     marks = [
         "worker 1 owns", "saved 11", "KILLED", "store    holds    11 turns", "worker 2 starts",
         "worker 2 owns", "adopts", "saved 12", "revived", "FENCED", "saved 14", "no defects",
@@ -75,7 +90,7 @@ def test_as_json_and_kept(tmp_path: Path) -> None:
     assert (found["acknowledged"], found["lost"], found["doubled"]) == (len(STEPS), 0, 0)
     assert (found["ok"], found["fenced"], found["unexpected"]) == (True, True, 0)
     assert found["killed_by"] == "SIGKILL"
-    assert found["fences"] == [1, 2]
+    assert found["fences"][0] < found["fences"][1]
     assert found["seconds"] < LIMIT_S
     assert 0 < found["draft_characters"] < len(STEPS[FATAL_STEP].text)
     with Store.open(found["store"]) as store:
@@ -137,6 +152,15 @@ def test_a_lost_turn_is_exit_code_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     done = cli("demo")
     assert done.code == 1
     assert done.out.splitlines()[-1] == f"acknowledged {len(STEPS) + 1}, lost 1, doubled 0"
+
+
+def test_a_worker_that_fails_says_why() -> None:
+    worker = stage.Worker("worker 7", Orders("ftp://nowhere", "default", "s", 0.0, 0.0, 1.0))
+    try:
+        with pytest.raises(stage.StageError, match=r"worker 7 failed: .*unknown scheme 'ftp'"):
+            list(worker.reports())
+    finally:
+        worker.close()
 
 
 class TestAudit:

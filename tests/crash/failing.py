@@ -36,19 +36,19 @@ class FailingTx:
         return answer
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
-        return await self._step(self._inner.one(query, *arguments))  # type: ignore[no-any-return]
+        return await self._step(self._inner.one(query, *arguments))
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
-        return await self._step(self._inner.all(query, *arguments))  # type: ignore[no-any-return]
+        return await self._step(self._inner.all(query, *arguments))
 
     async def run(self, query: str, *arguments: Any) -> int:
-        return await self._step(self._inner.run(query, *arguments))  # type: ignore[no-any-return]
+        return await self._step(self._inner.run(query, *arguments))
 
     async def many(self, query: str, rows: Iterable[Row]) -> None:
         await self._step(self._inner.many(query, rows))
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
-        return await self._step(self._inner.pick(query, **given))  # type: ignore[no-any-return]
+        return await self._step(self._inner.pick(query, **given))
 
 
 class Trap:

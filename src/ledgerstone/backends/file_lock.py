@@ -23,7 +23,6 @@ class FileLock:
     def __init__(self, path: str) -> None:
         # Closing any descriptor of the database file would drop SQLite's POSIX locks.
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        self._held = False
 
     def acquire(self) -> None:
         """Wait for the others, at most a second: one that was stopped must not stop us."""
@@ -31,7 +30,6 @@ class FileLock:
         while True:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._held = True
                 return
             except BlockingIOError:
                 now = monotonic_s()
@@ -43,9 +41,8 @@ class FileLock:
 
     def release(self) -> None:
         """Let the next one write."""
-        if self._held:
-            self._held = False
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        # Without asking whether it is held: an interrupt may have come right after the grant.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Give the file back."""

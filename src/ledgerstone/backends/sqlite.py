@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 import apsw
@@ -15,6 +15,7 @@ from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.sqlite_connection import (
     SqliteTx,
     connect,
+    look_at,
     mapped,
     prepare_file,
     set_wal,
@@ -55,6 +56,8 @@ def open_sqlite(
     path = os.path.realpath(path)  # Two names of one file share one lock.
     prepare_file(path)
     with mapped(path):
+        with closing(look_at(path)) as glance:
+            check_file(glance, path)
         connection = connect(path)
         try:
             check_file(connection, path)
@@ -68,10 +71,15 @@ def open_sqlite(
 
 def check_file(connection: apsw.Connection, path: str) -> None:
     """Refuse what is not ours or too new, before anything is written."""
-    version = setting(connection, "PRAGMA user_version")
-    owner = setting(connection, "PRAGMA application_id")
-    tables = setting(connection, "PRAGMA schema_version")
-    if tables and owner != APPLICATION_ID:
+    # One snapshot: another process may be making this very file at the moment.
+    connection.execute("BEGIN")
+    try:
+        version = setting(connection, "PRAGMA user_version")
+        owner = setting(connection, "PRAGMA application_id")
+        tables = setting(connection, "PRAGMA schema_version")
+    finally:
+        connection.execute("ROLLBACK")
+    if owner not in (0, APPLICATION_ID) or (tables and owner != APPLICATION_ID):
         raise NotADatabase(f"{path} is a database of another program; nothing was touched")
     if version > newest("sqlite"):
         raise SchemaTooNew("schema", version, newest("sqlite"))
@@ -118,9 +126,7 @@ class SqliteBackend:
         self._file_lock = FileLock(path + "-lock")
         self._writer = Writer(connection, path, clock, self._file_lock)
         self._idle: list[SqliteTx] = []
-        self._readers: list[apsw.Connection] = []
         self._threads: ThreadPoolExecutor | None = None
-        self._guard = threading.Lock()
         self._closed = False
         self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
 
@@ -138,12 +144,8 @@ class SqliteBackend:
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         self._check_usable()
-        tx = self._borrow()
-        try:
-            with mapped(self._path):
-                return self._read_snapshot(tx, queries)
-        finally:
-            self._idle.append(tx)
+        with self._reader() as tx:
+            return self._read_snapshot(tx, queries)
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         self._check_usable()
@@ -154,32 +156,43 @@ class SqliteBackend:
 
     def _read_snapshot(self, tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
         """All queries see one moment of the store."""
-        tx.execute("BEGIN")
+        if tx.in_transaction:
+            tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
         try:
+            tx.execute("BEGIN")
             tx.now_us = self._clock.now_us()
-            return [run_now(_reader(query)(tx, query)) for query in queries]  # type: ignore[arg-type]
+            return [run_now(_handler(query)(tx, query)) for query in queries]
         finally:
-            tx.execute("ROLLBACK")
+            if tx.in_transaction:
+                tx.execute("ROLLBACK")
 
-    def _borrow(self) -> SqliteTx:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            with mapped(self._path):
+    @contextmanager
+    def _reader(self) -> Iterator[SqliteTx]:
+        """A connection for one reader at a time; idle ones are used again."""
+        with mapped(self._path):
+            try:
+                tx = self._idle.pop()
+            except IndexError:
                 connection = connect(self._path)
-            connection.execute("PRAGMA query_only = 1")
-            with self._guard:
-                self._readers.append(connection)
-            return SqliteTx(connection)
+                connection.execute("PRAGMA query_only = 1")
+                tx = SqliteTx(connection)
+            try:
+                yield tx
+            finally:
+                self._idle.append(tx)
+                if self._closed:
+                    self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close what nobody uses; a connection in use is closed by its reader, who comes later."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     def tenants(self) -> list[str]:
         self._check_usable()
-        tx = self._borrow()
-        try:
-            with mapped(self._path):
-                return [row[0] for row in run_now(tx.all("list_tenants"))]
-        finally:
-            self._idle.append(tx)
+        with self._reader() as tx:
+            return [row[0] for row in run_now(tx.all("list_tenants"))]
 
     def health(self) -> Health:
         self._check_usable()
@@ -203,12 +216,8 @@ class SqliteBackend:
         )
 
     def _counts(self) -> dict[str, int]:
-        tx = self._borrow()
-        try:
-            with mapped(self._path):
-                row = run_now(tx.one("count_rows"))
-        finally:
-            self._idle.append(tx)
+        with self._reader() as tx:
+            row = run_now(tx.one("count_rows"))
         return dict(zip(("sessions", "nodes", "turns"), row or (), strict=True))
 
     def close(self) -> None:
@@ -219,9 +228,7 @@ class SqliteBackend:
         self._closed = True
         if self._threads is not None:
             self._threads.shutdown(wait=True)
-        self._idle.clear()
-        for connection in self._readers:
-            connection.close()
+        self._close_idle()
         with mapped(self._path):
             self._writer.close()
         self._file_lock.close()
@@ -235,7 +242,7 @@ class SqliteBackend:
             raise NotSupported(type(command).__name__, "sqlite")
 
 
-def _reader(query: Query[Any]) -> Handler:
+def _handler(query: Query[Any]) -> Handler:
     handler = READS.get(type(query))
     if handler is None:
         raise NotSupported(type(query).__name__, "sqlite")

@@ -6,8 +6,9 @@ import errno
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -44,6 +45,14 @@ class SqliteTx:
         self.execute = connection.execute
         self.now_us = 0
 
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._connection.close()
+
     async def one(self, query: str, *arguments: Any) -> Row | None:
         return self.execute(_TEXTS[query], arguments).fetchone()
 
@@ -73,15 +82,25 @@ def prepare_file(path: str) -> None:
         raise InvalidValue("path", f"{path} is a directory; name a file in it")
     folder = os.path.dirname(os.path.abspath(path))
     try:
-        os.makedirs(folder, mode=FOLDER_MODE, exist_ok=True)
+        _make_folder(folder)
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
-    except FileExistsError:
+    except (FileExistsError, NotADirectoryError):
         raise InvalidValue("path", f"a part of {folder} is a file, not a directory") from None
     except PermissionError as error:
         raise ReadOnly(f"can not create {path}: {error.strerror}") from error
     except OSError as error:
         raise _from_os(error, path) from error
+
+
+def _make_folder(folder: str) -> None:
+    """The folder and those above it; os.makedirs would leave the upper ones open to everybody."""
+    if not os.path.isdir(folder):
+        _make_folder(os.path.dirname(folder))
+        with suppress(FileExistsError):
+            os.mkdir(folder, FOLDER_MODE)
+        if not os.path.isdir(folder):
+            raise FileExistsError(folder)
 
 
 def _from_os(error: OSError, path: str) -> LedgerstoneError:
@@ -90,6 +109,16 @@ def _from_os(error: OSError, path: str) -> LedgerstoneError:
     if error.errno == errno.EROFS:
         return ReadOnly(f"{path} is on a read-only file system")
     return Unavailable(f"can not open {path}: {error.strerror}")
+
+
+def look_at(path: str) -> apsw.Connection:
+    """The file alone, as it lies there: no locks, no log, nothing is created beside it.
+
+    Through SQLite and not through open(): closing a descriptor of a file drops the POSIX locks
+    that another store of this process may hold on it.
+    """
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)
 
 
 def connect(path: str) -> apsw.Connection:

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,7 +21,13 @@ from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.sqlite_connection import SqliteTx, translate
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
-from ledgerstone.errors import InvalidValue, LedgerstoneError, OutcomeUnknown, Unavailable
+from ledgerstone.errors import (
+    InvalidValue,
+    LedgerstoneError,
+    OutcomeUnknown,
+    StoreClosed,
+    Unavailable,
+)
 from ledgerstone.sql.handlers import WRITES
 from ledgerstone.trampoline import run_now
 
@@ -60,7 +67,7 @@ class Writer:
         self._clock = clock
         self._file_lock = lock
         self._lock = threading.Lock()
-        self._starting = threading.Lock()
+        self._accepting = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -73,10 +80,14 @@ class Writer:
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
         job = Job(command)
-        self._waiting.append(job)
-        with self._lock:
-            while not job.done:
-                self._run_group()
+        self._accept(job)
+        try:
+            with self._lock:
+                while not job.done:
+                    self._run_group()
+        except BaseException:
+            self._withdraw(job)
+            raise
         return job.result()
 
     async def awrite(self, command: Command[Any]) -> Any:
@@ -84,9 +95,7 @@ class Writer:
         job = Job(command)
         job.loop = asyncio.get_running_loop()
         job.future = job.loop.create_future()
-        self._waiting.append(job)
-        if self._thread is None:
-            self._start()
+        self._accept(job, serve=True)
         self._wake.put(True)
         return await job.future
 
@@ -97,7 +106,8 @@ class Writer:
 
     def close(self) -> None:
         """Finish what was accepted, then close the connection."""
-        self.closed = True
+        with self._accepting:
+            self.closed = True
         thread = self._thread
         if thread is not None:
             self._wake.put(False)
@@ -109,31 +119,36 @@ class Writer:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self._connection.close()
 
-    def _start(self) -> None:
+    def _accept(self, job: Job, *, serve: bool = False) -> None:
         # A lock of its own: an event loop must not wait here for a group's flush to disk.
-        with self._starting:
-            if self._thread is None:
+        with self._accepting:
+            if self.closed:
+                raise StoreClosed(f"the store {self._path} is closed")
+            if serve and self._thread is None:
                 self._thread = threading.Thread(
                     target=self._serve, name="ledgerstone-writer", daemon=True
                 )
                 self._thread.start()
+            self._waiting.append(job)
+
+    def _withdraw(self, job: Job) -> None:
+        """An interrupted caller's command that nobody began is not carried out later."""
+        with suppress(ValueError):
+            self._waiting.remove(job)
 
     def _serve(self) -> None:
         while self._wake.get():
-            if self._waiting:
-                with self._lock:
-                    self._run_group()
+            # Whatever was raised, everybody in that group was told; the next one must be served.
+            with suppress(BaseException), self._lock:
+                self._run_group()
 
     def _run_group(self) -> None:
         """Everything that waits now, up to a bound: one transaction, then all answers."""
         group: list[Job] = []
-        waiting = self._waiting
-        while waiting and len(group) < GROUP_MAX:
-            group.append(waiting.popleft())
-        if not group:
-            return
         try:
-            self._commit_group(group)
+            self._gather(group)
+            if group:
+                self._commit_group(group)
         finally:
             # Nobody may wait for ever, whatever was raised in here (Ctrl-C included).
             for job in group:
@@ -144,26 +159,63 @@ class Writer:
         if self._pages >= CHECKPOINT_PAGES:
             self._checkpoint()
 
+    def _gather(self, group: list[Job]) -> None:
+        waiting = self._waiting
+        while waiting and len(group) < GROUP_MAX:
+            # First in, then out: between the two a Ctrl-C must not lose somebody's command.
+            if not waiting[0].done:
+                group.append(waiting[0])
+            waiting.popleft()
+
     def _commit_group(self, group: list[Job]) -> None:
         if self._poison is not None:
             _fail(group, Unavailable(self._poison))
             return
         self._tx.now_us = self._clock.now_us()
-        self._file_lock.acquire()
+        ending = False
         try:
+            self._file_lock.acquire()
+            # A Ctrl-C that came while BEGIN waited is raised right after it: still in here.
             self._execute("BEGIN IMMEDIATE")
-            try:
-                changed = self._run_jobs(group)
-                self._execute("COMMIT" if changed else "ROLLBACK")
-            except BaseException as error:
-                self._after_failure(error)
+            changed = self._run_jobs(group)
+            ending = True
+            self._execute("COMMIT" if changed else "ROLLBACK")
+        except BaseException as error:
+            undone = self._undo()
+            if isinstance(error, apsw.Error):
+                _fail(group, self._judge(error, ending), cause=error)
+                return
+            if undone or not ending:
+                _fail(group, Unavailable("interrupted before the commit; nothing was written"))
                 raise
-        except apsw.Error as error:
-            _fail(group, translate(error, self._path), cause=error)
+            # The interrupt came right after the COMMIT: the answers stand.
+            _succeed(group)
+            raise
         finally:
             self._file_lock.release()
-        for job in group:
-            job.done = True
+        _succeed(group)
+
+    def _undo(self) -> bool:
+        """Roll back what is open; nothing is trusted any more when even that fails."""
+        if not self._connection.in_transaction:
+            return False
+        try:
+            self._execute("ROLLBACK")
+        except apsw.Error as error:
+            self._poison = f"rolling back failed ({error}); close the store and open it again"
+        return True
+
+    def _judge(self, error: apsw.Error, ending: bool) -> LedgerstoneError:
+        """What a failed group is told. After a failed write or sync the handle is poisoned.
+
+        When the flush of a COMMIT fails, its frames may stand in the log and come back with the
+        next recovery: whether the group is durable is not known.
+        """
+        if isinstance(error, apsw.IOError):
+            self._poison = f"writing failed ({error}); close the store and open it again"
+            if ending:
+                return OutcomeUnknown(f"the commit could not be flushed: {error}")
+        return translate(error, self._path)
 
     def _run_jobs(self, group: list[Job]) -> bool:
         if len(group) == 1:
@@ -182,7 +234,7 @@ class Writer:
         """Whether the command was carried out; what it raised becomes its own answer."""
         command = job.command
         try:
-            job.answer = run_now(WRITES[type(command)](self._tx, command))  # type: ignore[arg-type]
+            job.answer = run_now(WRITES[type(command)](self._tx, command))
             return True
         except apsw.ConstraintError as error:
             job.error = translate(error, self._path)
@@ -193,16 +245,6 @@ class Writer:
         except Exception as error:
             job.error = error
         return False
-
-    def _after_failure(self, error: BaseException) -> None:
-        """Nothing of the group stays. After a failed write or sync nothing is trusted any more."""
-        if isinstance(error, apsw.IOError):
-            self._poison = f"writing failed ({error}); close the store and open it again"
-        if self._connection.in_transaction:
-            try:
-                self._execute("ROLLBACK")
-            except apsw.Error as second:
-                self._poison = f"rolling back failed ({second}); close the store, open it again"
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._pages = pages
@@ -225,6 +267,11 @@ def _fail(group: list[Job], error: LedgerstoneError, cause: Exception | None = N
     for job in group:
         if job.error is None:
             job.error = error
+        job.done = True
+
+
+def _succeed(group: list[Job]) -> None:
+    for job in group:
         job.done = True
 
 

@@ -11,6 +11,7 @@ import typer
 
 from ledgerstone.cli import demo, doctor, sessions, show, tree, verify
 from ledgerstone.cli.failures import INTERRUPTED, MISUSE, OK, PIPE_CLOSED, CliError, explain
+from ledgerstone.cli.output import visible
 from ledgerstone.errors import LedgerstoneError
 
 PROGRAM = "ledgerstone"
@@ -73,7 +74,7 @@ def _help(error: Exception) -> str:
 
 
 def _complain(text: str, exit_code: int) -> int:
-    line = " ".join(text.split())
+    line = visible(" ".join(text.split()))
     with contextlib.suppress(OSError):
         print(f"{PROGRAM}: {line}", file=sys.stderr, flush=True)
     return exit_code

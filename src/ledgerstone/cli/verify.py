@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import DEFECTS
@@ -72,7 +74,12 @@ def _verify(store: Store, tenant: str, session: str | None) -> Verified:
     handle = store.for_tenant(tenant)
     if session is not None and handle.sessions.get(session) is None:
         raise SessionNotFound(session)
-    return handle.admin.verify(session)
+    waiting = Console(stderr=True)
+    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
+        task = bar.add_task(f"verifying {visible(tenant)}", total=None)
+        return handle.admin.verify(
+            session, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
 
 
 def _sum(found: list[Verified]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from types import TracebackType
 
 from rich.console import Console
@@ -61,7 +62,7 @@ class Screen:
         elif report.event == "turn":
             self._still()
             kind, text = _message(report)
-            self._line(name, f"saved {turns:>2}", f"{kind:<{KIND_CHARS}} {text}", "green")
+            self._line(name, f"saved {turns:>2}", text, "green", kind)
         elif report.event in _NOTICES:
             self._still()
             mark, text, style = _NOTICES[report.event]
@@ -74,7 +75,7 @@ class Screen:
     def killed(self, name: str, pid: int, text: str) -> None:
         """The end of a worker in the middle of a word."""
         self._still()
-        self._line(name, "writing", f"{'answer':<{KIND_CHARS}} {text}", "yellow")
+        self._line(name, "writing", text, "yellow", "answer")
         self._line(name, "KILLED", f"kill -9 {pid}, in the middle of the turn", "bold red")
 
     def found(self, left: Left) -> None:
@@ -108,17 +109,17 @@ class Screen:
         style = "bold green" if summary.ok else "bold red"
         self._console.print(verdict(summary), style=style, highlight=False)
 
-    def _line(self, who: str, mark: str, text: str, style: str = "") -> None:
+    def _line(self, who: str, mark: str, text: str, style: str = "", kind: str = "") -> None:
+        """One event; in a terminal, long words go on below where they began."""
         if who != self._speaker:
             self._console.print()
             self._speaker = who
-        self._console.print(
-            self._laid_out(who, mark, text, style),
-            no_wrap=self._console.is_terminal,
-            overflow="ellipsis" if self._console.is_terminal else "ignore",
-            crop=self._console.is_terminal,
-            soft_wrap=not self._console.is_terminal,
-        )
+        lead = f"{kind:<{KIND_CHARS}} " if kind else ""
+        if self._console.is_terminal:
+            indent = NAME_CHARS + MARK_CHARS + len(lead)
+            room = max(20, self._console.width - indent - 1)
+            text = ("\n" + " " * indent).join(textwrap.wrap(text, room))
+        self._console.print(self._laid_out(who, mark, lead + text, style), soft_wrap=True)
 
     def _laid_out(self, who: str, mark: str, text: str, style: str) -> Text:
         return Text.assemble(

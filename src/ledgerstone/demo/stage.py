@@ -16,7 +16,6 @@ import msgspec
 from ledgerstone import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.demo.audit import Acknowledged, Audit, audit
-from ledgerstone.demo.script import FATAL_STEP, STEPS
 from ledgerstone.demo.worker import Orders
 from ledgerstone.records.leases import Lease
 
@@ -199,16 +198,18 @@ class Stage:
 
     def _first_act(self) -> Killed:
         """A worker talks and acts, and is killed half way through an answer."""
-        worker = self._start("worker 1")
-        lease = None
+        worker = self._start("worker 1", stall=True)
+        lease, text, killed_s = None, "", 0.0
         for report in self._reports(worker):
-            lease = report.lease or lease
-            fatal = report.event == "token" and len(self._turns) == FATAL_STEP
-            if lease and fatal and len(report.text) >= len(STEPS[FATAL_STEP].text) / 2:
+            lease, text = report.lease or lease, report.text or text
+            if report.event == "half":
+                # What it reported before it died is read on: an acknowledged turn counts.
                 worker.kill()
-                self._show.killed(worker.name, worker.pid, report.text)
-                return Killed(worker, lease, monotonic_s())
-        raise StageError("worker 1 ended before it could be killed")
+                killed_s = monotonic_s()
+                self._show.killed(worker.name, worker.pid, text)
+        if lease is None or not killed_s:
+            raise StageError("worker 1 ended before it could be killed")
+        return Killed(worker, lease, killed_s)
 
     def _look(self, store: Store) -> Left:
         """What is on the disk right after the kill."""
@@ -235,11 +236,10 @@ class Stage:
         for report in self._reports(self._start("worker 1", lease=old)):
             self._fenced = self._fenced or report.event == "fenced"
 
-    def _start(self, name: str, *, lease: Lease | None = None, gate: bool = False) -> Worker:
-        orders = msgspec.structs.replace(self._orders, lease=lease, gate=gate)
-        worker = Worker(name, orders)
+    def _start(self, name: str, **orders: Any) -> Worker:
+        worker = Worker(name, msgspec.structs.replace(self._orders, **orders))
         self._workers.append(worker)
-        self._show.started(name + (", revived" if lease else ""), worker.pid)
+        self._show.started(name + (", revived" if "lease" in orders else ""), worker.pid)
         return worker
 
     def _reports(self, worker: Worker) -> Iterator[Report]:

@@ -15,13 +15,14 @@ import msgspec
 
 from ledgerstone import Message, Store
 from ledgerstone.clock import US_PER_S, SystemClock
-from ledgerstone.demo.script import INTERRUPTED, MODEL, STEPS, Step, steps_done, tokens
+from ledgerstone.demo.script import FATAL_STEP, INTERRUPTED, MODEL, STEPS, Step, steps_done, tokens
 from ledgerstone.errors import Fenced
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import Held, Lease
 from ledgerstone.records.turns import TurnCommitted
 
 WAIT_S = 10.0
+STALL_S = 10.0
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Orders(msgspec.Struct, frozen=True):
     ttl_s: float
     lease: Lease | None = None
     gate: bool = False
+    stall: bool = False
 
 
 def report(event: str, **fields: Any) -> None:
@@ -106,15 +108,23 @@ def act(store: Store, lease: Held, step: Step, orders: Orders) -> None:
         turn.tool(step.call_id, step.data, tool_name=step.tool)
     else:
         with turn.draft(model=MODEL, finish_reason="stop") as draft:
-            stream(draft, step.text, orders.token_s)
+            stalls = orders.stall and step is STEPS[FATAL_STEP]
+            stream(draft, step.text, orders.token_s, stalls=stalls)
     acknowledge(turn.commit(), step)
 
 
-def stream(draft: Any, text: str, token_s: float) -> None:
-    """Token by token, each reported, kept by the store as it grows."""
+def stream(draft: Any, text: str, token_s: float, *, stalls: bool = False) -> None:
+    """Token by token, each reported, kept by the store as it grows.
+
+    A model that stalls half way makes sure that the kill falls into the middle of the answer,
+    however slow the machine is.
+    """
     for token in tokens(text):
         draft.write(token)
         report("token", text=draft.text)
+        if stalls and len(draft.text) >= len(text) / 2:
+            report("half")
+            time.sleep(STALL_S)
         time.sleep(token_s)
 
 

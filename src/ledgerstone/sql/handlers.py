@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ledgerstone.commands import attachments as attachment_commands
@@ -32,7 +32,7 @@ from ledgerstone.sql import (
 )
 from ledgerstone.sql.tx import Tx
 
-Handler = Callable[[Tx, Any], Awaitable[Any]]
+Handler = Callable[[Tx, Any], Coroutine[Any, Any, Any]]
 
 WRITES: dict[type, Handler] = {
     session_commands.CreateSession: sessions.create_session,

@@ -60,6 +60,8 @@ class TestAmend:
         assert [v.version for v in versions] == [0, 1, 2]
         assert [v.metadata for v in versions] == [{}, {"a": 1}, {"a": 1}]
         assert [v.body.is_summary for v in versions] == [False, False, True]
+        assert backend.store.messages.versions(made.id) == versions
+        assert backend.store.messages.versions("nobody") == []
 
     @pytest.mark.promise(72)
     def test_the_usage_of_a_message_can_be_set_later(self, backend: Bed) -> None:
@@ -138,3 +140,14 @@ class TestMessageDelete:
         backend.store.messages.delete(first.id, session="s")
         assert backend.store.messages.count("s") == 2
         assert backend.store.messages.count("nobody") == 0
+
+    @pytest.mark.promise(64)
+    def test_the_count_of_a_branch(self, backend: Bed) -> None:
+        made = start(backend, "one", "two", "three")
+        backend.store.branches.create("s", "side", at=made[1].id)
+        backend.store.messages.append("s", user("drei"), branch="side")
+        assert backend.store.messages.count("s", branch="side") == 3
+        backend.store.messages.delete(made[0].id, session="s")
+        assert backend.store.messages.count("s", branch="side") == 2
+        assert backend.store.messages.count("s") == 2
+        assert backend.store.messages.count("s", branch="nobody") == 0

@@ -248,6 +248,17 @@ class TestListPages:
         assert walk(backend, order=order, limit=2) == whole
         assert [s.id for s in backend.store.sessions.iter(order=order)] == whole
 
+    @pytest.mark.promise(5, 19)
+    @pytest.mark.parametrize("limit", [1, 2, 3, 50])
+    def test_the_order_is_exact_to_the_microsecond(self, backend: Bed, limit: int) -> None:
+        times = {"a": 16384, "b": 5, "c": 32768, "d": 16383, "e": 16385, "f": 16384, "g": 32767}
+        for name, updated_us in times.items():
+            backend.store.sessions.put(Session(id=name, created_us=1, updated_us=updated_us))
+        assert "".join(walk(backend, order="updated", limit=limit)) == "bdafegc"
+        assert "".join(walk(backend, order="-updated", limit=limit)) == "cgeafdb"
+        offsets = (backend.store.sessions.list(offset=n, limit=1) for n in range(len(times)))
+        assert "".join(page.items[0].id for page in offsets) == "cgeafdb"
+
     @pytest.mark.promise(22)
     def test_a_cursor_keeps_its_place_when_sessions_are_added(self, backend: Bed) -> None:
         make(backend, "b", "c", "d", "e")

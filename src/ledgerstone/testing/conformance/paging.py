@@ -95,6 +95,14 @@ class TestReading:
         assert backend.store.messages.get("nobody", session="s") is None
         assert backend.store.messages.get(made[1].id, session="t") is None
 
+    @pytest.mark.promise(52)
+    def test_a_record_is_accepted_for_its_id(self, backend: Bed) -> None:
+        for session in ("s", "t"):
+            backend.store.messages.append(session, user(session, id="m1"), create=True)
+        for message in backend.store.messages.history("t"):
+            assert backend.store.messages.get(message) == message
+            assert backend.store.messages.get("m1") != message
+
     @pytest.mark.promise(52, 59)
     def test_a_node_of_another_kind_is_no_message(self, backend: Bed) -> None:
         start(backend, 1)
@@ -145,6 +153,16 @@ class TestPages:
         assert walk(backend, order=order, limit=limit) == wanted
 
     @pytest.mark.promise(71)
+    @pytest.mark.parametrize("order", ["seq", "-seq"])
+    def test_a_cursor_walks_a_path_that_was_rewound(self, backend: Bed, order: str) -> None:
+        start(backend, 4)
+        backend.store.messages.pop("s", 3)
+        backend.store.messages.append("s", *map(user, "abc"))
+        wanted = ["1", "a", "b", "c"] if order == "seq" else ["c", "b", "a", "1"]
+        assert walk(backend, order=order, limit=1) == wanted
+        assert walk(backend, order=order, limit=3) == wanted
+
+    @pytest.mark.promise(71)
     def test_a_cursor_survives_appends(self, backend: Bed) -> None:
         start(backend, 4)
         up = backend.store.messages.list("s", limit=2)
@@ -190,6 +208,17 @@ class TestPages:
             with pytest.raises(InvalidValue) as refused:
                 backend.store.messages.list("s", cursor=cursor)
             assert refused.value.field == "cursor"
+
+    @pytest.mark.promise(71)
+    def test_a_damaged_cursor_is_refused(self, backend: Bed) -> None:
+        start(backend, 3)
+        cursor = backend.store.messages.list("s", limit=1).cursor
+        assert cursor is not None
+        for n in range(len(cursor)):
+            other = "A" if cursor[n] != "A" else "Q"
+            for damaged in (cursor[:n] + other + cursor[n + 1 :], cursor[:n]):
+                with pytest.raises(InvalidValue):
+                    backend.store.messages.list("s", cursor=damaged)
 
     @pytest.mark.promise(71)
     @pytest.mark.parametrize("limit", [0, -3, 2.0, "2"])
@@ -291,6 +320,16 @@ class TestByRun:
         page = backend.store.messages.list("s", run_id="a", limit=2, total=True)
         assert (texts(page.items), page.has_more, page.total) == (["1", "2"], True, 5)
         assert walk(backend, run_id="a", limit=2) == ["1", "2", "3", "4", "5"]
+
+    @pytest.mark.promise(63, 71)
+    @pytest.mark.parametrize("order", ["seq", "-seq"])
+    def test_the_pages_of_a_run_that_was_rewound(self, backend: Bed, order: str) -> None:
+        messages = backend.store.messages
+        messages.append("s", *map(user, "123"), create=True, run_id="a")
+        messages.pop("s", 2)
+        messages.append("s", *map(user, "45"), run_id="a")
+        wanted = list("12345") if order == "seq" else list("54321")
+        assert walk(backend, order=order, run_id="a", limit=2) == wanted
 
 
 def walk(backend: Bed, **options: Any) -> list[str]:

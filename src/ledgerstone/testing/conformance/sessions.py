@@ -132,6 +132,12 @@ class TestSessions:
         assert backend.store.sessions.get_or_create("ada").id == "a"
 
     @pytest.mark.promise(15)
+    def test_get_or_create_prefers_the_first_id_among_equals(self, backend: Bed) -> None:
+        for name in ("b", "a", "c"):
+            backend.store.sessions.create(id=name, user="ada")
+        assert backend.store.sessions.get_or_create("ada").id == "a"
+
+    @pytest.mark.promise(15)
     def test_get_or_create_by_many_at_once_makes_one_session(self, backend: Bed) -> None:
         found = at_once(8, lambda n: backend.store.sessions.get_or_create("ada").id)
         assert len(set(found)) == 1
