@@ -25,22 +25,25 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
 
 
 def variants(statement: Statement) -> list[str]:
-    """The text with no, each one, and all of its optional arguments."""
+    """The text with each choice (columns, order), and with none, one and all of its options."""
     if not statement.has_conditions:
         return [statement.text]
     needs = {name for names, _ in statement._lines for name in names}
-    orders = [{name} for name in sorted(needs) if _is_order(statement, name)] or [set()]
-    options = [{name} for name in sorted(needs)] + [set(), needs]
+    choices = [_choices(statement, word) for word in ("select", "order by")]
+    picked = set().union(*choices)
+    options = [{name} for name in sorted(needs - picked)] + [set(), needs - picked]
     found = []
-    for order, option in itertools.product(orders, options):
-        if sum(_is_order(statement, name) for name in order | option) <= 1:
-            found.append(statement.variant(frozenset(order | option))[0])
+    for columns, order, option in itertools.product(
+        sorted(choices[0]) or [""], sorted(choices[1]) or [""], options
+    ):
+        found.append(statement.variant(frozenset({columns, order} | option))[0])
     return found
 
 
-def _is_order(statement: Statement, name: str) -> bool:
-    lines = [line for names, line in statement._lines if name in names]
-    return any(line.startswith("order by") for line in lines)
+def _choices(statement: Statement, word: str) -> set[str]:
+    """The arguments of which exactly one must be given: each brings its own line."""
+    lines = [names for names, line in statement._lines if names and line.startswith(word)]
+    return {name for names in lines for name in names}
 
 
 def scans(connection: apsw.Connection, text: str) -> list[str]:

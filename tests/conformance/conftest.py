@@ -15,7 +15,13 @@ from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 
-VARIANTS = ("memory", "sqlite", "sqlite-reopened", "sqlite-two-processes")
+# The two backends in `make check`; how else the file can be reached, in `make test`.
+VARIANTS = (
+    "memory",
+    "sqlite",
+    pytest.param("sqlite-reopened", marks=pytest.mark.slow),
+    pytest.param("sqlite-two-processes", marks=pytest.mark.slow),
+)
 
 
 def open_file(path: str, clock: Clock) -> Backend:

@@ -110,8 +110,8 @@ NODES = {
     "stub shown again": node(M2, "deleted_us = null, deleted_rev = null"),
     "row gone": f"delete from nodes where key = {BASE + M3}",
     "last row gone": f"delete from nodes where key = {BASE + M4}",
-    "row invented": "insert into nodes select key + 1, key & 4294967295, seq + 1, role, kind, label,"
-    " run_id, meta, format, refs, created_us, 'fake', salt, body, null, null, null"
+    "row invented": "insert into nodes select key + 1, key & 4294967295, seq + 1, role, kind,"
+    " label, run_id, meta, format, refs, created_us, 'fake', salt, body, null, null, null"
     f" from nodes where key = {BASE + M4}",
     "rows swapped": "update nodes set body = (select other.body from nodes other where other.key ="
     f" {BASE + M1} + {BASE + M3} - nodes.key) where key in ({BASE + M1}, {BASE + M3})",
@@ -184,7 +184,7 @@ REST = {
     " where number = 1)",
     "config": "update documents set body = cast('{\"model\":\"x\"}' as blob) where name = 'config'",
     "config gone": "delete from documents where name = 'config'",
-    "frames": "update documents set body = cast('{\"current\":\"\",\"frames\":[]}' as blob)"
+    "frames": 'update documents set body = cast(\'{"current":"","frames":[]}\' as blob)'
     " where name = 'frames'",
     "state": "update documents set body = cast('{\"mood\":\"bad\"}' as blob) where name = 'state'",
     "state gone": "delete from documents where name = 'state'",

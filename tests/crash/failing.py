@@ -44,8 +44,8 @@ class FailingTx:
     async def run(self, query: str, *arguments: Any) -> int:
         return await self._step(self._inner.run(query, *arguments))
 
-    async def many(self, query: str, rows: Iterable[Row]) -> None:
-        await self._step(self._inner.many(query, rows))
+    async def many(self, query: str, rows: Iterable[Row]) -> int:
+        return await self._step(self._inner.many(query, rows))
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
         return await self._step(self._inner.pick(query, **given))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ledgerstone.api_sync.store import Store
 from ledgerstone.backends import sqlite_writer
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import FREE, Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
@@ -147,10 +147,19 @@ def fresh_file(folder: str, backend: Backend, number: int, racer: int) -> Any:
         mine.close()
 
 
-def open_checkpointing(path: str) -> SqliteBackend:
-    """A store that moves its log into the file every few commits."""
+def checkpoint_often(backend: Backend) -> Backend:
+    """From now on this process moves the log into the file every few commits: for a child."""
     sqlite_writer.CHECKPOINT_PAGES = 20
-    return open_sqlite(path)
+    return backend
+
+
+def grow(say: Say, path: str) -> None:
+    """Commit without end to a file that grows, and move the log into it all the time."""
+    backend = checkpoint_often(open_sqlite(path))
+    for n in range(1_000_000):
+        backend.write(commit_of(f"s{n % 7}", f"t{n}", "x" * 1_000_000))
+        if n == 0:
+            say(b"growing")
 
 
 def be_born(say: Say, path: str) -> None:

@@ -20,6 +20,7 @@ import apsw
 import pytest
 
 from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.backends.sqlite_connection import SqliteTx, connect
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown, RevisionMoved, Unavailable
@@ -386,10 +387,11 @@ def test_control_the_trap_springs_at_each_statement(backend: SqliteBackend) -> N
         return "done"
 
     trap = Trap(handler, lambda command: True, MemoryError, after=False)
+    tx = SqliteTx(connect(backend._path))
     for trap.at in (1, 2, 3, 4):
         seen.clear()
         try:
-            asyncio.run(trap(backend._borrow(), None))
+            asyncio.run(trap(tx, None))
         except MemoryError:
             assert trap.sprung
             assert len(seen) == trap.at - 1

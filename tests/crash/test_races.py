@@ -14,8 +14,10 @@ from msgspec.structs import replace
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.ids import new_id
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.histories import read_back
+from ledgerstone.testing.faults.processes import Child
 from ledgerstone.testing.faults.races import (
     Outcome,
     Play,
@@ -29,8 +31,9 @@ from tests.crash import plays
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = {2: 200, 8: 40}
+ROUNDS = {2: 300, 8: 60}
 FRESH_FILES = 20
+OPENINGS = 100
 Check = Callable[[Sequence[Outcome]], Iterator[str]]
 Ran = tuple[Backend, list[list[Outcome]]]
 
@@ -134,6 +137,22 @@ def test_four_busy_processes_meet_no_error(tmp_path: Path) -> None:
         page = backend.read([ListSessions(tenant=plays.TENANT, limit=100)])[0]
         heads = [read_back(backend, plays.TENANT, one.id).revision for one in page]
     assert sum(heads) == sum(counts)
+
+
+def test_opening_while_another_process_moves_the_log(tmp_path: Path) -> None:
+    """The file is being written by a checkpoint: whoever opens it must not take it for damaged."""
+    path = str(tmp_path / "store.db")
+    child = Child(plays.grow, path)
+    try:
+        assert next(child.hear(60.0)) == b"growing"
+        for _ in range(OPENINGS):
+            with closing(open_sqlite(path)) as backend:
+                backend.write(plays.commit_of("mine", new_id(), "x"))
+    finally:
+        child.kill()
+    with closing(open_sqlite(path)) as backend:
+        assert defects(backend) == []
+        assert read_back(backend, plays.TENANT, "mine").revision == OPENINGS
 
 
 # --- negative controls: one flipped answer in one round is found

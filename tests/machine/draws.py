@@ -47,10 +47,12 @@ texts = st.sampled_from(("", "a", "b", "naïve \u2603", "\ud800", "nul\x00"))
 guards = st.sampled_from(
     (*("fit",) * 9, "fit+revision", "free", "held", "stale", "wrong token", "revision", "old")
 )
-small_json = st.sampled_from(
+small_json: st.SearchStrategy[Any] = st.sampled_from(
     (None, 0, 1, True, -0.0, 1e308, 2**64, "x", [], {}, {"a": 1}, {"a": {"b": [1, None]}, "c": "d"})
 )
-objects = st.sampled_from(({}, {"a": 1}, {"a": 2, "b": None}, {"b": {"$set": "", "": 1}}))
+objects: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    ({}, {"a": 1}, {"a": 2, "b": None}, {"b": {"$set": "", "": 1}})
+)
 times = st.sampled_from((0, 0, 0, START_US - 5, START_US + 7))
 offsets = st.integers(0, 4)
 limits = st.integers(1, 4)
@@ -122,7 +124,11 @@ def rewinds(draw: st.DrawFn) -> Rewind:
 def amendments(draw: st.DrawFn) -> Amendment:
     patch = draw(
         st.sampled_from(
-            ({"is_summary": True}, {"metadata": {"m": 1}}, {"parts": [{"type": "text", "text": "z"}]})
+            (
+                {"is_summary": True},
+                {"metadata": {"m": 1}},
+                {"parts": [{"type": "text", "text": "z"}]},
+            )
         )
     )
     return Amendment(draw(node_ids), encode_json(patch, "patch"), draw(salts))

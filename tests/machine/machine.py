@@ -131,9 +131,7 @@ class LedgerMachine(RuleBasedStateMachine):
             else move
             for move in command.branches
         )
-        return msgspec.structs.replace(
-            command, nodes=tuple(nodes), rewind=rewind, branches=moves
-        )
+        return msgspec.structs.replace(command, nodes=tuple(nodes), rewind=rewind, branches=moves)
 
     def leaf(self, tenant: str, session: str, branch: str) -> str | None:
         listed = self.model.read([ListBranches(tenant=tenant, session=session)])[0]
@@ -203,7 +201,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def change_session(self, command: Command[Any]) -> None:
         self.send(command)
 
-    @rule(command=writes.annotations())
+    @rule(command=writes.notings())
     def annotate(self, command: Command[Any]) -> None:
         self.send(command)
 

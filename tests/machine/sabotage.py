@@ -74,6 +74,6 @@ class AppliesRetriesTwice(Wrapper):
             key = (command.tenant, command.session, command.turn)
             self._seen[key] = self._seen.get(key, 0) + 1
             if self._seen[key] > 1:
-                renamed = f"{command.turn}/{self._seen[key]}"
-                command = msgspec.structs.replace(command, turn=renamed)  # type: ignore[assignment]
+                again = msgspec.structs.replace(command, turn=f"{command.turn}/{self._seen[key]}")
+                return self.inner.write(again)  # type: ignore[return-value]
         return self.inner.write(command)

@@ -1,6 +1,6 @@
 """Random commands to the model and to every other backend; each answer must be the same.
 
-    LEDGERSTONE_MACHINE_EXAMPLES=2000 LEDGERSTONE_MACHINE_STEPS=80 pytest tests/machine
+LEDGERSTONE_MACHINE_EXAMPLES=2000 LEDGERSTONE_MACHINE_STEPS=80 pytest tests/machine
 """
 
 from __future__ import annotations

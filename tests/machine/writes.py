@@ -199,7 +199,7 @@ def copies(draw: st.DrawFn) -> CopySession:
 
 
 @st.composite
-def annotations(draw: st.DrawFn) -> Command[Any]:
+def notings(draw: st.DrawFn) -> Command[Any]:
     common: dict[str, Any] = {"tenant": draw(draws.tenants), "session": draw(draws.sessions)}
     if draw(st.integers(0, 4)) == 0:
         prefix = draw(st.sampled_from(("", "k", "ledger.draft/")))

@@ -63,8 +63,10 @@ class SqliteTx:
         self.execute(_TEXTS[query], arguments)
         return self._connection.changes()
 
-    async def many(self, query: str, rows: Iterable[Row]) -> None:
+    async def many(self, query: str, rows: Iterable[Row]) -> int:
+        before = self._connection.total_changes()
         self._connection.executemany(_TEXTS[query], rows)
+        return self._connection.total_changes() - before
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
         known = frozenset(name for name, value in given.items() if value is not None)
@@ -126,6 +128,9 @@ def connect(path: str) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(path, flags=flags, statementcachesize=STATEMENT_CACHE)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.execute("PRAGMA temp_store = MEMORY")  # Savepoints keep their journal there.
+    # Without it SQLite prepares joins anew whenever other values are bound: 10x for find_head.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # Dropping a connection never moves or deletes the log: a refused file stays as it is, and a
     # forked child that ends can not delete, by name, a log that somebody else wrote since.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

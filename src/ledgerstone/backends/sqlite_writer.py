@@ -218,8 +218,33 @@ class Writer:
         return translate(error, self._path)
 
     def _run_jobs(self, group: list[Job]) -> bool:
+        """Whether anything was carried out."""
         if len(group) == 1:
             return self._run_job(group[0])
+        changed = self._run_together(group)
+        if changed is None:
+            # Somebody failed half way: start over, so that only what that one wrote is undone.
+            self._execute("ROLLBACK")
+            self._execute("BEGIN IMMEDIATE")
+            changed = self._run_apart(group)
+        return changed
+
+    def _run_together(self, group: list[Job]) -> bool | None:
+        """Without savepoints, which cost more than most commands; None when one is needed.
+
+        A command that is refused has usually written nothing: its checks come first.
+        """
+        changed = False
+        total_changes = self._connection.total_changes
+        for job in group:
+            before = total_changes()
+            if self._run_job(job):
+                changed = True
+            elif total_changes() != before:
+                return None
+        return changed
+
+    def _run_apart(self, group: list[Job]) -> bool:
         changed = False
         for job in group:
             self._execute("SAVEPOINT job")
@@ -233,6 +258,7 @@ class Writer:
     def _run_job(self, job: Job) -> bool:
         """Whether the command was carried out; what it raised becomes its own answer."""
         command = job.command
+        job.answer = job.error = None
         try:
             job.answer = run_now(WRITES[type(command)](self._tx, command))
             return True

@@ -144,8 +144,7 @@ def _store_side_records(commit: Commit) -> None:
     if command.state is not None:
         _patch_state(commit)
     if command.run is not None:
-        run = store_run(tx, commit.standing, command.run, commit.moment_us)
-        commit.effects["run"] = [run.id, run.status]
+        store_run(tx, commit.standing, command.run, commit.moment_us)
     head.ledger = ledger.merge(head.ledger, command.usage)
     notes.put_values(tx, number, command.values)
     for note in command.notes:
@@ -156,7 +155,6 @@ def _store_side_records(commit: Commit) -> None:
     for attachment in command.attach:
         attachments.stamp(tx, command.tenant, command.session, attachment, commit.moment_us)
     for name, given in (
-        ("values", [value.digest for value in command.values]),
         ("attach", list(command.attach)),
         ("completed", list(command.complete)),
     ):

@@ -7,9 +7,9 @@ import msgspec
 from ledgerstone.records.leases import Lease
 from ledgerstone.rules.chain import GENESIS
 
-RECENCY_SHIFT = 14
-"""Lists are ordered through an index over updated_us >> 14 (16 ms): a busy session moves in that
-index at most once per 16 ms, and rows of one bucket are sorted by the exact time."""
+RECENCY_SHIFT = 17
+"""Lists are ordered through an index over updated_us >> 17 (131 ms): a busy session moves in that
+index at most once per bucket, and rows of one bucket are sorted by the exact time."""
 
 
 class HeadRow(msgspec.Struct):
@@ -20,7 +20,7 @@ class HeadRow(msgspec.Struct):
     messages, users, first_user                of main's path: counts, and the first user message
     branched 1 once a node's parent was not its predecessor (then paths are walked, not ranged)
     named    how many branches besides main    amended  how many amendments exist
-    enqueued the last queue position given out
+    runs     how many runs the session knows   enqueued the last queue position given out
     """
 
     number: int
@@ -50,6 +50,7 @@ class HeadRow(msgspec.Struct):
     latest_run: str | None = None
     ledger: bytes | None = None
     checkpoint: str | None = None
+    runs: int = 0
     enqueued: int = 0
 
     def lease(self, session: str) -> Lease | None:

@@ -10,6 +10,7 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.paths import MAIN, count_path, effective
+from ledgerstone.sql.runs import RunRow
 from ledgerstone.sql.tx import Tx
 
 
@@ -17,7 +18,8 @@ class Commit(msgspec.Struct):
     """What the parts of a commit share; leaf, tip and tip_seq are of the command's branch.
 
     `links` is what the chain will know of the new nodes: (ord, parent, id, commitment).
-    `gone` are the ords tombstoned here. `recount`: main's counters must be counted anew.
+    `runs` are the rows of the runs it names, `gone` the ords tombstoned here.
+    `recount`: main's counters must be counted anew.
     """
 
     command: CommitTurn
@@ -35,6 +37,7 @@ class Commit(msgspec.Struct):
     links: list[tuple[int, int, str, bytes]] = []
     placed: list[Placed] = []
     affected: list[str] = []
+    runs: dict[str, RunRow] = {}
     moved_to: str | msgspec.UnsetType | None = msgspec.UNSET
 
     @property

@@ -30,7 +30,8 @@ async def copy_session(tx: Tx, command: CopySession) -> Session:
     else:
         await _fork_rows(tx, command, source, target)
     await tx.run("copy_contents", source.number, target.number)
-    await tx.run("copy_run_nodes", target.number)
+    await tx.run("copy_runs", source.number, target.number)
+    target.runs = source.runs
     await _first_turn(tx, command, source, target)
     copied = await read_session(tx, command.tenant, command.target.id)
     assert copied is not None

@@ -129,39 +129,66 @@ async def _tombstone(tx: Tx, commit: Commit, ords: list[int]) -> None:
 
 async def append(tx: Tx, commit: Commit) -> bool:
     """Add the new nodes; False when all of them were there already, with the same content."""
-    head, base = commit.head, base_of(commit.head)
-    commit.first_ord = head.ord + 1
-    fresh: dict[str, tuple[int, int]] = {}
-    last_id = await id_at(tx, head, commit.tip)
-    runs: dict[str, list[int]] = {}
     if not await _all_new(tx, commit):
         return await _repeated(tx, commit, 0)
-    for n, node in enumerate(commit.command.nodes):
+    head = commit.head
+    commit.first_ord = head.ord + 1
+    places: dict[str, tuple[int, int]] = {}
+    last_id = await id_at(tx, head, commit.tip)
+    rows = []
+    for node in commit.command.nodes:
         if node.parent is msgspec.UNSET:
             parent, above, parent_id = commit.tip, commit.tip_seq, last_id
         else:
-            parent, above = await _parent(tx, commit, node.parent, fresh)
+            parent, above = await _parent(tx, commit, node.parent, places)
             parent_id = node.parent if parent else None
             commit.recount = commit.recount or (commit.on_main and node.on_path)
-        ord, seq = head.ord + 1, above + 1
-        created_us = node.created_us or commit.moment_us
-        if not await _insert(tx, node, base + ord, parent, seq, created_us):
-            return await _repeated(tx, commit, n)
-        head.ord = ord
-        head.live += 1
-        head.branched = head.branched or int(parent != ord - 1)
-        fresh[node.id] = (ord, seq)
-        commit.placed.append(Placed(node.id, ord, seq, parent_id, created_us))
-        commit.links.append((ord, parent, node.id, commitment(node, created_us)))
-        if node.run_id is not None:
-            runs.setdefault(node.run_id, [ord, ord])[1] = ord
+        place = Placed(
+            node.id, head.ord + 1, above + 1, parent_id, node.created_us or commit.moment_us
+        )
+        rows.append(_place(commit, node, place, parent))
+        places[node.id] = (place.ord, place.seq)
         if node.on_path:
-            commit.leaf, commit.tip, commit.tip_seq, last_id = ord, ord, seq, node.id
+            commit.leaf = commit.tip = place.ord
+            commit.tip_seq, last_id = place.seq, node.id
             if commit.on_main and node.role is not None:
-                _count(commit, ord, node.role)
-    for run_id, (first, last) in runs.items():
-        await tx.run("add_run_nodes", run_id, head.number, first, last)
-    return True
+                _count(commit, place.ord, node.role)
+    written = await tx.many("insert_node", rows)
+    return written == len(rows) or await _repeated(tx, commit, written)
+
+
+def _place(commit: Commit, node: NewNode, place: Placed, parent: int) -> tuple[Any, ...]:
+    """The row of a new node, noted in everything that must know of it."""
+    head, ord = commit.head, place.ord
+    head.ord = ord
+    head.live += 1
+    if parent != ord - 1:
+        head.branched = 1
+    commit.placed.append(place)
+    commit.links.append((ord, parent, node.id, commitment(node, place.created_us)))
+    run = None
+    if node.run_id is not None:
+        row = commit.runs[node.run_id]
+        row.wrote(ord)
+        run = row.number
+    # A message is told by its role; leaving kind and label out saves bytes in every row.
+    is_message = node.role is not None
+    return (
+        base_of(head) + ord,
+        parent,
+        place.seq,
+        node.role,
+        None if is_message else node.kind,
+        None if is_message and not node.label else node.label,
+        run,
+        node.meta,
+        node.format,
+        "".join(node.refs) or None,
+        place.created_us,
+        node.id,
+        node.salt,
+        node.body,
+    )
 
 
 async def _all_new(tx: Tx, commit: Commit) -> bool:
@@ -190,28 +217,6 @@ def _count(commit: Commit, ord: int, role: int) -> None:
         commit.head.first_user = commit.head.first_user or ord
 
 
-async def _insert(tx: Tx, node: NewNode, key: int, parent: int, seq: int, created_us: int) -> int:
-    # A message is told by its role; leaving kind and label out saves bytes in every row.
-    is_message = node.role is not None
-    return await tx.run(
-        "insert_node",
-        key,
-        parent,
-        seq,
-        node.role,
-        None if is_message else node.kind,
-        None if is_message and not node.label else node.label,
-        node.run_id,
-        node.meta,
-        node.format,
-        "".join(node.refs) or None,
-        created_us,
-        node.id,
-        node.salt,
-        node.body,
-    )
-
-
 async def _parent(
     tx: Tx, commit: Commit, parent: str | None, fresh: dict[str, tuple[int, int]]
 ) -> tuple[int, int]:
@@ -227,13 +232,14 @@ async def _parent(
     raise InvalidValue("parent", f"no such node: {parent}")
 
 
-async def _repeated(tx: Tx, commit: Commit, taken: int) -> bool:
-    """Whether an append only repeats what is stored; otherwise AlreadyExists."""
+async def _repeated(tx: Tx, commit: Commit, written: int) -> bool:
+    """False when an append only repeats what is stored; otherwise AlreadyExists."""
     command = commit.command
     plain = command.kind == "append" and command.rewind is None and not command.complete
-    if not plain or taken > 0:
-        raise AlreadyExists(command.nodes[taken].id)
+    if not plain or written > 0:
+        raise AlreadyExists(await _first_taken(tx, commit))
     commit.placed.clear()
+    await open_branch(tx, commit)
     for node in command.nodes:
         row = await tx.one("node_content", commit.head.number, node.id)
         if row is None or not _same(node, row):
@@ -242,6 +248,15 @@ async def _repeated(tx: Tx, commit: Commit, taken: int) -> bool:
         parent_id = await id_at(tx, commit.head, parent)
         commit.placed.append(Placed(node.id, ord, seq, parent_id, created_us))
     return False
+
+
+async def _first_taken(tx: Tx, commit: Commit) -> str:
+    first = base_of(commit.head) + commit.first_ord
+    for node in commit.command.nodes:
+        row = await tx.one("find_place", commit.head.number, node.id)
+        if row is not None and (not commit.first_ord or base_of(commit.head) + row[0] < first):
+            return node.id
+    return commit.command.nodes[0].id
 
 
 def _same(node: NewNode, row: Any) -> bool:

@@ -57,6 +57,7 @@ async def move_head(tx: Tx, head: HeadRow) -> None:
         head.latest_run,
         head.ledger,
         head.checkpoint,
+        head.runs,
     )
 
 

@@ -14,11 +14,13 @@ from ledgerstone.commands.nodes import (
 )
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules.bodies import ROLE_NUMBERS, read_amended, read_body
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.paths import MAIN, count_path, end_of, id_at, places_above, tip_of
+from ledgerstone.sql.runs import run_names
 from ledgerstone.sql.tx import Row, Tx
 
 Patch = tuple[int, int, bytes]
@@ -62,8 +64,10 @@ async def read_path(
     base = base_of(head)
     given = {
         "messages": messages or None,
+        "nodes": None if messages else True,
+        "spoken": True if messages or kind == MESSAGE else None,
         "live": live or None,
-        "kind": kind,
+        "kind": None if kind == MESSAGE else kind,
         "after_seq": after_seq or None,
         "before_seq": before_seq,
     }
@@ -89,10 +93,10 @@ async def messages_of(
 ) -> list[Message]:
     """Rows as records, with the newest amendments applied."""
     patches = await _patches(tx, head, rows, revision) if head.amended and rows else {}
+    runs = await _runs(tx, head, rows) if head.runs else {}
     found = []
     before, before_id = 0, None
-    for row in rows:
-        key, parent, seq, role, _, _, run_id, _, _, _, created_us, id, raw, deleted_us = row[:14]
+    for key, parent, seq, role, run, created_us, id, raw, deleted_us in rows:
         if parent != before:
             before_id = await id_at(tx, head, parent)
         ord = key & 0xFFFFFFFF
@@ -108,7 +112,7 @@ async def messages_of(
                 ord=ord,
                 seq=seq,
                 parent=before_id,
-                run_id=run_id,
+                run_id=runs.get(run),
                 created_us=created_us,
                 updated_us=None if patch is None else patch[1],
                 deleted_us=deleted_us,
@@ -117,6 +121,12 @@ async def messages_of(
         )
         before, before_id = ord, id
     return found
+
+
+async def _runs(tx: Tx, head: HeadRow, rows: list[Row]) -> dict[int, str]:
+    numbers = {row[4] for row in rows}
+    numbers.discard(None)
+    return await run_names(tx, head, numbers) if numbers else {}
 
 
 async def _patches(
@@ -204,16 +214,13 @@ async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
 
 async def get_message(tx: Tx, query: GetMessage) -> Message | None:
     """By id, soft-deleted ones too."""
-    rows = await tx.pick(
-        "find_nodes", tenant=query.tenant, id=query.id, session=query.session, messages=True
-    )
+    rows = await tx.pick("find_messages", tenant=query.tenant, id=query.id, session=query.session)
     if not rows:
         return None
-    oldest = min(rows, key=lambda row: (row[10], row[0]))
-    session = oldest[14]
+    *oldest, session = min(rows, key=lambda row: (row[5], row[0]))
     head = await find_head(tx, query.tenant, session)
     assert head is not None
-    return (await messages_of(tx, head, session, [oldest]))[0]
+    return (await messages_of(tx, head, session, [tuple(oldest)]))[0]
 
 
 async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:

@@ -55,9 +55,7 @@ async def node_of(
 
 async def get_node(tx: Tx, query: GetNode) -> Node | None:
     """One live node of a session."""
-    rows = await tx.pick(
-        "find_nodes", tenant=query.tenant, id=query.id, session=query.session, live=True
-    )
+    rows = await tx.pick("find_nodes", tenant=query.tenant, id=query.id, session=query.session)
     if not rows:
         return None
     flags = {"notes": query.notes, "resolve": query.resolve}
@@ -66,7 +64,7 @@ async def get_node(tx: Tx, query: GetNode) -> Node | None:
 
 async def find_nodes(tx: Tx, query: FindNodes) -> list[Node]:
     """Live nodes with this id in any session of the tenant."""
-    rows = await tx.pick("find_nodes", tenant=query.tenant, id=query.id, live=True)
+    rows = await tx.pick("find_nodes", tenant=query.tenant, id=query.id)
     return [await node_of(tx, row, row[14]) for row in rows]
 
 
@@ -76,9 +74,7 @@ async def read_node_path(tx: Tx, query: ReadPath) -> list[Node]:
     if head is None:
         return []
     leaf = await end_of(tx, head, query.branch, query.at)
-    is_message = query.kind == MESSAGE
-    kind = None if is_message else query.kind
-    rows = await read_path(tx, head, leaf, messages=is_message, kind=kind, last=query.last)
+    rows = await read_path(tx, head, leaf, messages=False, kind=query.kind, last=query.last)
     return [await node_of(tx, row, query.session) for row in rows]
 
 

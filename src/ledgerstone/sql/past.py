@@ -23,12 +23,12 @@ async def read_session_at(tx: Tx, query: ReadSessionAt) -> SessionView | None:
     base = base_of(head)
     rows = await tx.all("path_at", base, base + turn[0], query.revision)
     rows.reverse()
-    whole = [row for row in rows if row[12] is not None]
+    whole = [row for row in rows if row[7] is not None]
     texts = [row for row in whole if row[3] is not None]
     return SessionView(
         session=query.session,
         revision=query.revision,
-        leaf=rows[-1][11] if rows else None,
+        leaf=rows[-1][6] if rows else None,
         messages=await messages_of(tx, head, query.session, texts, query.revision),
         state=await _state_at(tx, head.number, query.revision),
         complete=len(whole) == len(rows),

@@ -14,7 +14,6 @@ _WHOLE_TABLES = (
     ("values", "sweep_contents"),
     ("branches", "sweep_branches"),
     ("documents", "sweep_documents"),
-    ("run_nodes", "sweep_run_nodes"),
     ("work", "sweep_work"),
     ("heads", "sweep_head"),
     ("sessions", "sweep_session"),
@@ -39,7 +38,9 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     await tx.run("put_stub", *key, *stub_fields)
     await tx.run("mark_purged", head.number)
     await tx.run("purge_attachments", *key)
-    await tx.run("free_session_runs" if command.keep_runs else "drop_session_runs", head.number)
+    if command.keep_runs:
+        first = head.number << ORD_BITS
+        await tx.run("keep_runs", command.tenant, first, first + (1 << ORD_BITS) - 1)
     return Receipt(
         session=command.id,
         existed=True,
@@ -64,6 +65,7 @@ async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
     if removed["nodes"] + removed["turns"] == command.limit:
         return removed
     removed["amendments"] = await tx.run("sweep_amendments", first, last)
+    removed["runs"] = await tx.run("sweep_runs", first, last)
     for table, query in _WHOLE_TABLES:
         removed[table] = await tx.run(query, number)
     return removed

@@ -24,7 +24,7 @@ from ledgerstone.sql.commits import Commit, runs_of, settle_branch
 from ledgerstone.sql.heads import base_of, find_head, move_head, move_recency, set_lease
 from ledgerstone.sql.notes import drop_notes_of, write_notes
 from ledgerstone.sql.paths import id_at
-from ledgerstone.sql.runs import find_run, store_run
+from ledgerstone.sql.runs import open_mention, open_record, save_run, settle_record
 from ledgerstone.sql.sessions import insert_session
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.work import complete_claims
@@ -48,6 +48,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
         await complete_claims(tx, command.session, head, command.complete)
         commit.effects["completed"] = list(command.complete)
     await graph.open_branch(tx, commit)
+    await _open_runs(tx, commit)
     if command.rewind is not None:
         await graph.rewind(tx, commit, command.rewind)
     if command.nodes and not await graph.append(tx, commit):
@@ -57,6 +58,17 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     await settle_branch(tx, commit)
     await _write_turn(tx, commit)
     return await _answer(tx, commit, commit.revision, replayed=False)
+
+
+async def _open_runs(tx: Tx, commit: Commit) -> None:
+    """The rows of the runs that the commit names, before nodes carry their numbers."""
+    command, head = commit.command, commit.head
+    if command.run is not None:
+        id = command.run.id
+        commit.runs[id] = await open_record(tx, command.tenant, head, id)
+    for node in command.nodes:
+        if node.run_id is not None and node.run_id not in commit.runs:
+            commit.runs[node.run_id] = await open_mention(tx, head, node.run_id)
 
 
 async def _change_graph(tx: Tx, commit: Commit) -> None:
@@ -79,14 +91,13 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     if command.state:
         effects["state"] = command.state
     if command.run is not None:
-        old = await find_run(tx, command.tenant, command.run.id)
-        run = await store_run(tx, command.tenant, head, command.run, old, commit.moment_us)
-        effects["run"] = [run.id, run.status]
+        settle_record(head, commit.runs[command.run.id], command.run, commit.moment_us)
+    for id, row in commit.runs.items():
+        await save_run(tx, head, id, row)
     head.ledger = ledger.merge(head.ledger, command.usage)
     if command.values:
-        for value in command.values:
-            await tx.run("put_value", head.number, value.digest, value.data)
-        effects["values"] = [value.digest for value in command.values]
+        rows = [(head.number, value.digest, value.data) for value in command.values]
+        await tx.many("put_value", rows)
     if command.notes:
         await write_notes(tx, head, command.notes, commit.moment_us, "replace_note")
     if command.config is not None or command.frames is not None or command.checkpoint is not None:

@@ -25,8 +25,8 @@ class Tx(Protocol):
         """Change rows; how many were changed."""
         ...
 
-    async def many(self, query: str, rows: Iterable[Row]) -> None:
-        """The same change for many rows."""
+    async def many(self, query: str, rows: Iterable[Row]) -> int:
+        """The same change for many rows; how many were changed."""
         ...
 
     async def pick(self, query: str, **given: Any) -> list[Row]:

@@ -21,8 +21,10 @@ async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
         return Vacuumed(dry_run=command.dry_run)
-    doomed = await _doomed(tx, head, command)
+    doomed, loose = await _doomed(tx, head, command)
     notes = await tx.all("stale_notes", head.number, command.notes_before_us)
+    for id in loose:
+        notes += await tx.all("old_notes", head.number, id, command.notes_before_us)
     lost = {row[0] for row in doomed}
     values = await _loose_values(tx, head, lost, {(node, key) for node, key, _ in notes})
     report = Vacuumed(
@@ -41,17 +43,20 @@ async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     return report
 
 
-async def _doomed(tx: Tx, head: HeadRow, command: VacuumSession) -> list[Row]:
+async def _doomed(tx: Tx, head: HeadRow, command: VacuumSession) -> tuple[list[Row], list[str]]:
+    """What will be erased, and the ids of those that are still visible but lead nowhere."""
     base = base_of(head)
     span = {"first": base + 1, "last": base + head.ord}
-    if command.unreachable:
-        reached = await _reachable(tx, head)
-        places = await tx.pick("live_places", **span, before_us=command.before_us)
-        loose = [ord for (ord,) in places if ord not in reached]
-        rows = [await tx.all("chain_rows", base + ord, base + ord) for ord in loose]
-        hidden = await tx.pick("erasable", **span, before_us=command.before_us)
-        return sorted(hidden + [row[0] for row in rows])
-    return await tx.pick("erasable", **span, before_us=command.before_us)
+    hidden = await tx.pick("erasable", **span, before_us=command.before_us)
+    if not command.unreachable:
+        return hidden, []
+    reached = await _reachable(tx, head)
+    places = await tx.pick("live_places", **span, before_us=command.before_us)
+    loose: list[Row] = []
+    for (ord,) in places:
+        if ord not in reached:
+            loose += await tx.all("chain_rows", base + ord, base + ord)
+    return sorted(hidden + loose), [row[2] for row in loose]
 
 
 async def _reachable(tx: Tx, head: HeadRow) -> set[int]:

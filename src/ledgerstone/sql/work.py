@@ -37,12 +37,13 @@ async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
     check_alive(command.session, head)
     check_fence(command.session, head, command.guard, tx.now_us)
     owned = await tx.all("claimed_batches", head.number, command.claim)
-    if not owned:
+    if not owned or owned[0][6] < head.fence:
         row = await tx.one("next_batch", head.number, head.fence)
         if row is None:
             return None
         await tx.run("claim_batch", head.number, row[0], command.claim, head.fence)
         owned = await tx.all("claimed_batches", head.number, command.claim)
+        owned = [batch for batch in owned if batch[6] == head.fence]
     batches = [_batch(command.session, row) for row in owned]
     return Claim(command.session, command.claim, owned[0][6], batches)
 

@@ -1,7 +1,7 @@
 """Backends around backends, for tests: what a store promises must survive them.
 
     Reopening       closes and reopens the real backend before every read that follows a write
-    Peer, Remote    a child process that opens backends on request, and such a backend seen from here
+    Peer, Remote    a child process that opens backends, and such a backend seen from here
     TwoProcesses    sends every other call to a backend in the child process
 
 Whatever was acknowledged must come back through each of them, because an answer means durable.

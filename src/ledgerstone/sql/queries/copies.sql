@@ -13,9 +13,9 @@ live (place, key) as (
   from path join nodes n on n.key = path.key
   where n.deleted_us is null
 )
-insert into nodes (key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
   id, salt, body)
-select (:target << 32) + l.place, l.place - 1, l.place, n.role, n.kind, n.label, n.run_id, n.meta,
+select (:target << 32) + l.place, l.place - 1, l.place, n.role, n.kind, n.label, n.run, n.meta,
   n.format, n.refs, n.created_us, n.id, n.salt, n.body
 from live l join nodes n on n.key = l.key
 
@@ -31,9 +31,9 @@ where a.key between :source << 32 and (:source << 32) + 4294967295 and a.patch i
 
 -- name: copy_nodes(source, target)
 -- Every node as it is; what was hidden stays hidden.
-insert into nodes (key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
   id, salt, body, deleted_us, deleted_rev, commitment)
-select key + ((:target - :source) << 32), parent, seq, role, kind, label, run_id, meta, format,
+select key + ((:target - :source) << 32), parent, seq, role, kind, label, run, meta, format,
   refs, created_us, id, salt, body, deleted_us, iif(deleted_us is null, null, 0), commitment
 from nodes where key between :source << 32 and (:source << 32) + 4294967295
 
@@ -70,18 +70,20 @@ insert into documents (number, name, body)
 select :target, name, body from documents
 where number = :source and name in ('state', 'config')
 
--- name: copy_run_nodes(target)
--- Where each run wrote, in the numbering of the copy.
-insert into run_nodes (run_id, number, first_ord, last_ord)
-select run_id, :target, min(key & 4294967295), max(key & 4294967295) from nodes
-where key between :target << 32 and (:target << 32) + 4294967295 and run_id is not null
-group by run_id
+-- name: copy_runs(source, target)
+-- The names of runs, and where each wrote in the numbering of the copy; no records.
+insert into runs (key, id, first_ord, last_ord)
+select (:target << 32) + n.run, r.id, min(n.key & 4294967295), max(n.key & 4294967295)
+from nodes n join runs r on r.key = (:source << 32) + n.run
+where n.key between :target << 32 and (:target << 32) + 4294967295 and n.run is not null
+group by n.run, r.id
 
 -- name: chain_rows(first, last)
 -- What the chain knows of nodes, in commit order.
-select key & 4294967295, parent, id, salt, role, kind, label, run_id, meta, format, refs,
-  created_us, body, commitment, seq, deleted_us, deleted_rev
-from nodes where key between :first and :last order by key
+select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label, r.id, n.meta,
+  n.format, n.refs, n.created_us, n.body, n.commitment, n.seq, n.deleted_us, n.deleted_rev
+from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+where n.key between :first and :last order by n.key
 
 -- name: chain_amendments(first, last)
 -- What the chain knows of amendments.

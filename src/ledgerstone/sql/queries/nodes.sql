@@ -1,6 +1,7 @@
 -- The graph: places, paths, nodes, messages, amendments.
--- A row of a node is always read as: key, parent, seq, role, kind, label, run_id, meta, format,
--- refs, created_us, id, body, deleted_us.
+-- A row of a message is read as: key, parent, seq, role, run, created_us, id, body, deleted_us;
+-- a row of any node as: key, parent, seq, role, kind, label, run id, meta, format, refs,
+-- created_us, id, body, deleted_us.
 
 -- name: find_place(number, id)
 -- Where a node stands.
@@ -13,9 +14,10 @@ select parent, seq, deleted_us, role, id from nodes where key = :key
 
 -- name: node_content(number, id)
 -- What an idempotent append compares, and where the node is.
-select key & 4294967295, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
-  body, deleted_us
-from nodes where id = :id and key >> 32 = :number
+select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format,
+  n.refs, n.created_us, n.body, n.deleted_us
+from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+where n.id = :id and n.key >> 32 = :number
 
 -- name: id_at(key)
 -- The id of a node by key.
@@ -67,35 +69,38 @@ where n.role is not null and n.deleted_us is null
 -- Hide one node.
 update nodes set deleted_us = :deleted_us, deleted_rev = :deleted_rev where key = :key
 
--- name: read_straight(first, last, messages, live, kind, after_seq, before_seq, ascending, descending, limit)
--- Nodes of a path without branches.
-select key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us, id, body,
-  deleted_us
-from nodes
-where key between :first and :last
-  and role is not null -- if messages
-  and deleted_us is null -- if live
-  and body is not null
-  and kind = :kind -- if kind
-  and seq > :after_seq -- if after_seq
-  and seq < :before_seq -- if before_seq
-order by key -- if ascending
-order by key desc -- if descending
+-- name: read_straight(first, last, messages, nodes, spoken, live, kind, after_seq, before_seq, ascending, descending, limit)
+-- Messages or nodes of a path without branches.
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
+  n.created_us, n.id, n.body, n.deleted_us -- if nodes
+from nodes n
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if nodes
+where n.key between :first and :last and n.body is not null
+  and n.role is not null -- if spoken
+  and n.deleted_us is null -- if live
+  and n.kind = :kind -- if kind
+  and n.seq > :after_seq -- if after_seq
+  and n.seq < :before_seq -- if before_seq
+order by n.key -- if ascending
+order by n.key desc -- if descending
 limit :limit -- if limit
 
--- name: read_walked(base, leaf, messages, live, kind, after_seq, before_seq, limit)
--- Nodes of a path that is walked from its leaf, newest first.
+-- name: read_walked(base, leaf, messages, nodes, spoken, live, kind, after_seq, before_seq, limit)
+-- Messages or nodes of a path that is walked from its leaf, newest first.
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
   where path.parent > 0
 )
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
-  n.created_us, n.id, n.body, n.deleted_us
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
+  n.created_us, n.id, n.body, n.deleted_us -- if nodes
 from path join nodes n on n.key = path.key
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if nodes
 where n.body is not null
-  and n.role is not null -- if messages
+  and n.role is not null -- if spoken
   and n.deleted_us is null -- if live
   and n.kind = :kind -- if kind
   and n.seq > :after_seq -- if after_seq
@@ -104,37 +109,44 @@ limit :limit -- if limit
 
 -- name: read_run(number, run_id, live)
 -- Messages that a run wrote in a session, in commit order.
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
-  n.created_us, n.id, n.body, n.deleted_us
-from run_nodes r join nodes n
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us
+from runs r join nodes n
   on n.key between (:number << 32) + r.first_ord and (:number << 32) + r.last_ord
-where r.run_id = :run_id and r.number = :number and n.run_id = :run_id
+where r.id = :run_id and r.key >> 32 = :number and n.run = r.key & 4294967295
   and n.role is not null and n.body is not null
   and n.deleted_us is null -- if live
 order by n.key
 
--- name: find_nodes(tenant, id, session, live, messages)
--- Nodes of this id in the tenant, oldest session first.
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+-- name: find_messages(tenant, id, session)
+-- Messages of this id in the tenant, hidden ones too.
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us, s.id
+from nodes n join sessions s on s.number = n.key >> 32
+where n.id = :id and s.tenant = :tenant and s.purged = 0
+  and n.role is not null and n.body is not null
+  and s.id = :session -- if session
+
+-- name: find_nodes(tenant, id, session)
+-- Live nodes of this id in the tenant, oldest session first.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs,
   n.created_us, n.id, n.body, n.deleted_us, s.id
 from nodes n join sessions s on s.number = n.key >> 32
-where n.id = :id and s.tenant = :tenant and s.purged = 0 and n.body is not null
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+where n.id = :id and s.tenant = :tenant and s.purged = 0 and n.deleted_us is null
   and s.id = :session -- if session
-  and n.deleted_us is null -- if live
-  and n.role is not null -- if messages
 order by n.key
 
 -- name: list_session_nodes(tenant, session, kind, any_kind, message, label, run_id, before_id, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)
 -- Live nodes of one session.
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs,
   n.created_us, n.id, n.body, n.deleted_us, s.id
 from sessions s join nodes n on n.key between s.number << 32 and (s.number << 32) + 4294967295
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
 where s.tenant = :tenant and s.id = :session and s.purged = 0 and n.deleted_us is null
   and n.kind = :kind -- if kind
   and n.role is not null -- if message
   and n.label = :label -- if kind, label
   and coalesce(n.label, '') = :label -- if any_kind, label
-  and n.run_id = :run_id -- if run_id
+  and r.id = :run_id -- if run_id
   and n.id < :before_id -- if before_id
   and n.key > (s.number << 32) + :after_ord -- if by_ord, after_ord
   and n.key < (s.number << 32) + :after_ord -- if by_ord_desc, after_ord
@@ -148,16 +160,17 @@ limit :limit
 
 -- name: list_tenant_nodes(tenant, kind, any_kind, message, label, run_id, before_id, after_session, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)
 -- Live nodes of every session of the tenant: by session id and ord, or by node id.
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs,
   n.created_us, n.id, n.body, n.deleted_us, s.id
 from nodes n join sessions s on s.number = n.key >> 32
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
 where s.tenant = :tenant and s.purged = 0 and n.deleted_us is null
   and n.kind = :kind -- if kind
   and n.role is not null -- if message
   and n.label = :label -- if kind, label
   and coalesce(n.label, '') = :label -- if any_kind, label
-  and n.run_id = :run_id -- if run_id
-  and n.key >> 32 in (select number from run_nodes where run_id = :run_id) -- if run_id
+  and r.id = :run_id -- if run_id
+  and n.key >> 32 in (select key >> 32 from runs where id = :run_id) -- if run_id
   and n.id < :before_id -- if before_id
   and (s.id, n.key & 4294967295) > (:after_session, :after_ord) -- if by_ord, after_session
   and (s.id, n.key & 4294967295) < (:after_session, :after_ord) -- if by_ord_desc, after_session
@@ -186,15 +199,14 @@ where key between :first and :last and patch is not null
 order by key, version
 
 -- name: path_at(base, leaf, revision)
--- A path as it was: every node with what time travel must know of it, newest first.
+-- A path as it was, newest first; a body that was erased since is null.
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
   where path.parent > 0
 )
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
-  n.created_us, n.id, n.body, null
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, null
 from path join nodes n on n.key = path.key
 where n.deleted_rev is null or n.deleted_rev > :revision
 

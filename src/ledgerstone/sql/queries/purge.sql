@@ -19,14 +19,6 @@ update sessions set purged = 1 where number = :number
 -- Attachments belong to the id, not the number, so they go at once.
 delete from attachments where tenant = :tenant and session = :session
 
--- name: drop_session_runs(number)
--- Runs go with their session.
-delete from runs where number = :number
-
--- name: free_session_runs(number)
--- Kept runs belong to no session row any more.
-update runs set number = 0 where number = :number
-
 -- name: next_purged(tenant)
 -- A session whose rows are still to be swept.
 select number from sessions where purged = 1 and tenant = :tenant order by number limit 1
@@ -60,9 +52,9 @@ delete from branches where number = :number
 -- All documents.
 delete from documents where number = :number
 
--- name: sweep_run_nodes(number)
--- What runs wrote here.
-delete from run_nodes where number = :number
+-- name: sweep_runs(first, last)
+-- All runs.
+delete from runs where key between :first and :last
 
 -- name: sweep_work(number)
 -- The queue.

@@ -6,11 +6,11 @@
 
 -- name: find_head(tenant, id)
 -- The head of a session with what a commit must know of its session row.
-select s.number, s.incarnation, s.deleted_us,
+select h.number, s.incarnation, s.deleted_us,
   h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
   h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
   h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint,
-  h.enqueued
+  h.runs, h.enqueued
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.id = :id and s.purged = 0
 

@@ -5,11 +5,11 @@
 select revision, kind, hash, created_us, leaf, first_ord, count, effects
 from turns where id = :id and number = :number
 
--- name: insert_node(key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us, id, salt, body)
+-- name: insert_node(key, parent, seq, role, kind, label, run, meta, format, refs, created_us, id, salt, body)
 -- A new node, unless its id is taken in this session.
-insert into nodes (key, parent, seq, role, kind, label, run_id, meta, format, refs, created_us,
+insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
   id, salt, body)
-values (:key, :parent, :seq, :role, :kind, :label, :run_id, :meta, :format, :refs, :created_us,
+values (:key, :parent, :seq, :role, :kind, :label, :run, :meta, :format, :refs, :created_us,
   :id, :salt, :body)
 on conflict do nothing
 
@@ -20,21 +20,15 @@ insert into turns (number, revision, id, kind, hash, link, created_us, leaf, fir
 values (:number, :revision, :id, :kind, :hash, :link, :created_us, :leaf, :first_ord, :count,
   :usage, :effects)
 
--- name: move_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, fence, owner, token, claimed_us, expires_us, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint)
+-- name: move_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, fence, owner, token, claimed_us, expires_us, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint, runs)
 -- The head after a commit.
 update heads set revision = :revision, ord = :ord, leaf = :leaf, tip = :tip, tip_seq = :tip_seq,
   messages = :messages, users = :users, first_user = :first_user, live = :live,
   branched = :branched, named = :named, amended = :amended, fence = :fence, owner = :owner,
   token = :token, claimed_us = :claimed_us, expires_us = :expires_us, updated_us = :updated_us,
   link = :link, active_run = :active_run, open_run = :open_run, latest_run = :latest_run,
-  ledger = :ledger, checkpoint = :checkpoint
+  ledger = :ledger, checkpoint = :checkpoint, runs = :runs
 where number = :number
-
--- name: add_run_nodes(run_id, number, first_ord, last_ord)
--- A run wrote this stretch of the session.
-insert into run_nodes (run_id, number, first_ord, last_ord)
-values (:run_id, :number, :first_ord, :last_ord)
-on conflict do nothing
 
 -- name: set_lease(number, fence, owner, token, claimed_us, expires_us)
 -- Who holds the session now.

@@ -2,12 +2,12 @@
 
 -- name: erasable(first, last, before_us)
 -- Hidden nodes that still have a body.
-select key & 4294967295, parent, id, salt, role, kind, label, run_id, meta, format, refs,
-  created_us, body, commitment
-from nodes
-where key between :first and :last and deleted_us is not null and body is not null
-  and deleted_us <= :before_us -- if before_us
-order by key
+select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label, r.id, n.meta,
+  n.format, n.refs, n.created_us, n.body, n.commitment
+from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+where n.key between :first and :last and n.deleted_us is not null and n.body is not null
+  and n.deleted_us <= :before_us -- if before_us
+order by n.key
 
 -- name: live_places(first, last, before_us)
 -- Live nodes of a session.
@@ -18,7 +18,7 @@ order by key
 
 -- name: erase_node(key, commitment)
 -- Leave a stub: place, id and commitment, nothing that could be guessed back.
-update nodes set role = null, kind = '', label = '', run_id = null, meta = null, format = null,
+update nodes set role = null, kind = '', label = '', run = null, meta = null, format = null,
   refs = null, created_us = 0, salt = null, body = null, commitment = :commitment
 where key = :key
 
@@ -34,6 +34,12 @@ where n.number = :number and n.created_us <= :before_us
     select 1 from nodes x
     where x.id = n.node and x.key >> 32 = :number and x.deleted_us is null)
 order by n.node, n.key
+
+-- name: old_notes(number, node, before_us)
+-- Old notes of one node.
+select node, key, refs from notes
+where number = :number and node = :node and created_us <= :before_us
+order by key
 
 -- name: drop_note(number, node, key)
 -- One note.

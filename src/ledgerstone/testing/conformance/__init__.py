@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 
+
 def _suite() -> dict[str, Any]:
     """Every test class of every module, by name; two of one name would hide each other."""
     found: dict[str, Any] = {}
-    for name in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        # Plain asserts of a library tell nothing when they fail, unless pytest rewrites them.
-        pytest.register_assert_rewrite(f"{__name__}.{name}")
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    # Plain asserts of a library tell nothing when they fail, unless pytest rewrites them; all are
+    # named before the first is imported, since some of them import each other.
+    pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in names))
+    for name in names:
         module = importlib.import_module(f"{__name__}.{name}")
         for key, value in vars(module).items():
             if key.startswith("Test") and getattr(value, "__module__", "") == module.__name__:

@@ -77,9 +77,7 @@ class TestAttachments:
         assert found.committed_us is None
 
     @pytest.mark.promise(174)
-    def test_uncommitted_ones_are_listed_up_to_the_cutoff_oldest_first(
-        self, backend: Bed
-    ) -> None:
+    def test_uncommitted_ones_are_listed_up_to_the_cutoff_oldest_first(self, backend: Bed) -> None:
         store = backend.store
         times = []
         for name in ("c", "a", "b", "used"):

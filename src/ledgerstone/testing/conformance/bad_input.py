@@ -5,18 +5,21 @@ Each refusal names the field that is wrong, and leaves the session exactly as it
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ledgerstone import Store, assistant, tool_call, user
-from ledgerstone.codec import BODY_BYTES_MAX, DEPTH_MAX, parse_strict
-from ledgerstone.errors import InvalidValue, Misuse
+from ledgerstone import assistant, user
+from ledgerstone.errors import InvalidValue
 from ledgerstone.records.nodes import Node, Opaque
 from ledgerstone.records.runs import Run
 from ledgerstone.testing.bed import Bed
+
+# The store is Any here: what these calls pass is wrong on purpose.
+Call = Callable[[Any], object]
+CallWith = Callable[[Any, Any], object]
 
 BAD_IDS: dict[str, Any] = {
     "empty": "",
@@ -31,7 +34,7 @@ BAD_IDS: dict[str, Any] = {
 }
 
 
-class OnASession:
+class Refusing:
     @pytest.fixture
     def session(self, backend: Bed) -> str:
         """A session with two messages and a side branch, which no refusal may change."""
@@ -40,7 +43,7 @@ class OnASession:
         store.branches.create("s", "side", at="m1")
         return "s"
 
-    def refused(self, backend: Bed, call: Callable[[Store], object]) -> InvalidValue:
+    def refused(self, backend: Bed, call: Call) -> InvalidValue:
         """The error of a call that must fail and change nothing."""
         sessions = backend.store.sessions.count(deleted=True)
         with backend.unchanged("s"), pytest.raises(InvalidValue) as caught:
@@ -50,7 +53,7 @@ class OnASession:
         return caught.value
 
 
-ID_CALLS: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
+ID_CALLS: dict[str, tuple[str, CallWith]] = {
     "session": ("session", lambda s, bad: s.messages.append(bad, user("x"), create=True)),
     "session to read": ("session", lambda s, bad: s.messages.history(bad)),
     "session to lease": ("session", lambda s, bad: s.leases.take(bad)),
@@ -69,7 +72,7 @@ ID_CALLS: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
 }
 
 
-class TestBadIds(OnASession):
+class TestBadIds(Refusing):
     @pytest.mark.parametrize("bad", BAD_IDS)
     @pytest.mark.parametrize("name", ID_CALLS)
     def test_an_id_that_breaks_the_rules_is_refused_by_name(
@@ -95,7 +98,7 @@ class TestBadIds(OnASession):
     def test_names_may_have_1024_characters_and_no_more(
         self, backend: Bed, session: str, call: str
     ) -> None:
-        calls: dict[str, Callable[[Store, str], object]] = {
+        calls: dict[str, CallWith] = {
             "branch": lambda s, name: s.branches.create("s", name, at="m1"),
             "label": lambda s, name: s.nodes.append("s", Node(kind="k", label=name)),
             "note": lambda s, name: s.nodes.annotate("s", "m1", {name: 1}),
@@ -110,7 +113,7 @@ class TestBadIds(OnASession):
             assert [m.id for m in backend.store.messages.history(id)] == [id]
 
 
-BAD_CALLS: dict[str, tuple[str, Callable[[Store], object]]] = {
+BAD_CALLS: dict[str, tuple[str, Call]] = {
     "an unknown role": ("role", lambda s: s.messages.append("s", {"role": "robot"})),
     "no role": ("messages[0].role", lambda s: s.messages.append("s", {"content": "x"})),
     "a role that is no text": ("messages[0].role", lambda s: s.messages.append("s", {"role": 1})),
@@ -181,14 +184,14 @@ BAD_CALLS: dict[str, tuple[str, Callable[[Store], object]]] = {
     "a message as a node": ("kind", lambda s: s.turns.begin("s").node("message", {})),
     "a draft's note": ("key", lambda s: s.nodes.annotate("s", "m1", {"ledger.draft/start": 1})),
     "a format without a name": ("format", lambda s: Opaque("", b"")),
-    "text for opaque bytes": ("data", lambda s: Opaque("f", "text")),  # type: ignore[arg-type]
+    "text for opaque bytes": ("data", lambda s: Opaque("f", s.tenant)),
     "a range from zero": ("range.first", lambda s: s.messages.range("s", 0, 1)),
     "a range backwards": ("range", lambda s: s.messages.range("s", 2, 1)),
     "release without a lease": ("release", lambda s: s.turns.begin("s").commit(release=True)),
     "both offset and cursor": ("offset", lambda s: s.sessions.list(offset=1, cursor="x")),
 }
 LIMITS: dict[str, Any] = {"zero": 0, "negative": -1, "a fraction": 1.5, "text": "5", "true": True}
-COUNTED: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
+COUNTED: dict[str, tuple[str, CallWith]] = {
     "messages.list limit": ("limit", lambda s, n: s.messages.list("s", limit=n)),
     "sessions.list limit": ("limit", lambda s, n: s.sessions.list(limit=n)),
     "nodes.iter limit": ("limit", lambda s, n: list(s.nodes.iter("s", limit=n))),
@@ -197,7 +200,7 @@ COUNTED: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
     "messages.last": ("n", lambda s, n: s.messages.last("s", n)),
     "messages.pop": ("n", lambda s, n: s.messages.pop("s", n)),
 }
-OFFSETS: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
+OFFSETS: dict[str, tuple[str, CallWith]] = {
     "messages.list": ("offset", lambda s, n: s.messages.list("s", offset=n)),
     "sessions.list": ("offset", lambda s, n: s.sessions.list(offset=n)),
     "messages.history": ("after_seq", lambda s, n: s.messages.history("s", after_seq=n)),
@@ -205,7 +208,7 @@ OFFSETS: dict[str, tuple[str, Callable[[Store, Any], object]]] = {
 }
 
 
-class TestBadCalls(OnASession):
+class TestBadCalls(Refusing):
     @pytest.mark.parametrize("name", BAD_CALLS)
     def test_it_is_refused_by_name(self, backend: Bed, session: str, name: str) -> None:
         field, call = BAD_CALLS[name]
@@ -261,183 +264,18 @@ class TestBadCalls(OnASession):
         for n in range(0, len(cursor), 5):
             other = "A" if cursor[n] != "A" else "B"
             damaged = cursor[:n] + other + cursor[n + 1 :]
-            error = self.refused(backend, lambda s, bad=damaged: s.messages.list("s", cursor=bad))
-            assert error.field == "cursor"
+            call = partial(_list_from, damaged)
+            assert self.refused(backend, call).field == "cursor"
 
-    def test_a_cursor_does_not_survive_a_new_incarnation(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_a_cursor_does_not_survive_a_new_incarnation(self, backend: Bed, session: str) -> None:
         store = backend.store
         cursor = store.messages.list("s", limit=1).cursor
         store.sessions.purge("s")
         store.messages.append("s", user("1"), user("2"), create=True)
-        assert self.refused(backend, lambda s: s.messages.list("s", cursor=cursor)).field == "cursor"
-
-
-def _deep(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-# Values that every backend gives back exactly, though many encodings lose them.
-KEPT: dict[str, Any] = {
-    "lone surrogates": "\ud800 \udfff",
-    "a surrogate pair in halves": "\ud83d\ude00"[0] + "x" + "\ud83d\ude00"[-1],
-    "NUL": "a\x00b",
-    "controls": "".join(map(chr, range(32))),
-    "emoji": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
-    "not normalised": "e\u0301 \u212b",
-    "2^53 + 1": 2**53 + 1,
-    "2^63": 2**63,
-    "-2^63 - 1": -(2**63) - 1,
-    "2^64": 2**64,
-    "10^400": 10**400,
-    "-0.0": -0.0,
-    "1e308": 1e308,
-    "5e-324": 5e-324,
-    "0.1": 0.1,
-    "true is not one": [True, 1, 1.0],
-    "odd keys": {"$set": 1, "a.b": 2, "": 3, "__proto__": 4, "\ud800": 5, "a\x00": 6},
-    "key order": {"b": 1, "a": 2},
-    "the deepest": _deep(DEPTH_MAX - 3),
-    "empty": [[], {}, ""],
-}
-REFUSED: dict[str, Any] = {
-    "NaN": float("nan"),
-    "Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-    "too deep": _deep(DEPTH_MAX + 1),
-    "bytes": b"x",
-    "a set": {1},
-    "an object": object(),
-    "a key that is no text": {1: 2},
-}
-
-
-class TestOddValues(OnASession):
-    @pytest.mark.parametrize("name", KEPT)
-    def test_it_comes_back_exactly(self, backend: Bed, name: str) -> None:
-        value = KEPT[name]
-        with backend.store.turns.begin("s", create=True) as turn:
-            turn.user(value if isinstance(value, str) else "x", id="m1", metadata={"v": value})
-            turn.assistant([tool_call("t", {"v": value}, id="c")], id="m2")
-            turn.node("event", value, id="n")
-            turn.note("n", "k", value)
-            turn.state(v=value)
-            turn.head(config=value)
-        backend.reopen()
-        store = backend.store
-        first, second = store.messages.history("s")
-        node = store.nodes.get("s", "n", notes=True)
-        head = store.sessions.head("s")
-        assert node is not None
-        assert node.notes is not None
-        assert head is not None
-        if isinstance(value, str):
-            assert first.text == value
-        found = [
-            first.metadata["v"],
-            second.tool_calls[0].arguments["v"],
-            node.body,
-            node.notes["k"].body,
-            store.sessions.state("s")["v"],
-            head.config,
-        ]
-        for copy in found:
-            assert same(copy, value), (copy, value)
-        assert store.admin.verify("s").ok
-
-    @pytest.mark.parametrize("name", ["2^64", "10^400", "-0.0", "1e308", "lone surrogates", "NUL"])
-    def test_metadata_of_a_session_comes_back_exactly(self, backend: Bed, name: str) -> None:
-        backend.store.sessions.create(id="s", metadata={"v": KEPT[name]})
-        backend.reopen()
-        found = backend.store.sessions.get("s")
-        assert found is not None
-        assert same(found.metadata, {"v": KEPT[name]})
-        listed = backend.store.sessions.list(metadata_equals={"v": KEPT[name]})
-        assert [session.id for session in listed] == ["s"]
-
-    @pytest.mark.parametrize("name", REFUSED)
-    def test_it_is_refused_wherever_it_may_stand(
-        self, backend: Bed, session: str, name: str
-    ) -> None:
-        bad = REFUSED[name]
-        calls: dict[str, Callable[[Store], object]] = {
-            "metadata": lambda s: s.messages.append("s", user("x", metadata={"v": bad})),
-            "arguments": lambda s: s.turns.begin("s").assistant([tool_call("t", {"v": bad})]),
-            "body": lambda s: s.turns.begin("s").node("k", bad),
-            "state": lambda s: s.turns.begin("s").state(v=bad),
-            "config": lambda s: s.turns.begin("s").head(config=bad),
-            "payload": lambda s: s.work.enqueue("s", bad),
-            "input": lambda s: s.runs.create("s", input=bad),
-        }
-        for field, call in calls.items():
-            assert self.refused(backend, call).field.startswith(field)
-        error = self.refused(backend, lambda s: s.sessions.update("s", metadata={"v": bad}))
-        assert error.field.startswith("metadata")
-
-    def test_a_body_of_16_mib_is_kept_and_one_byte_more_refused(
-        self, backend: Bed, session: str
-    ) -> None:
-        longest = "x" * (BODY_BYTES_MAX - 2)  # the quotes count
-        backend.store.nodes.append("s", Node(id="big", kind="event", body=longest))
-        node = backend.store.nodes.get("s", "big")
-        assert node is not None
-        assert node.body == longest
-        error = self.refused(
-            backend, lambda s: s.nodes.append("s", Node(kind="event", body=longest + "x"))
+        assert (
+            self.refused(backend, lambda s: s.messages.list("s", cursor=cursor)).field == "cursor"
         )
-        assert error.field == "body"
-
-    def test_a_message_of_more_than_16_mib_is_refused(self, backend: Bed, session: str) -> None:
-        error = self.refused(
-            backend, lambda s: s.messages.append("s", user("x" * (BODY_BYTES_MAX + 1)))
-        )
-        assert error.field == "message"
 
 
-class TestJsonFromOutside:
-    """The strict parser: what it lets in is what a body may hold."""
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "NaN",
-            "[Infinity]",
-            '{"a": -Infinity}',
-            "1e999",
-            '{"a": 1, "a": 2}',
-            '{"a": {"b": 1, "b": 1}}',
-            "[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1),
-            "[" * 200_000,
-            '"' + "x" * BODY_BYTES_MAX + '"',
-            "",
-            "{",
-            "{'a': 1}",
-            "[1,]",
-            "\ufeff1",
-        ],
-        ids=lambda text: text[:12],
-    )
-    def test_it_is_refused_with_the_field(self, text: str) -> None:
-        with pytest.raises(InvalidValue) as caught:
-            parse_strict(text, "payload")
-        assert caught.value.field.startswith("payload")
-
-    def test_what_is_json_is_read_exactly(self) -> None:
-        for name, value in KEPT.items():
-            assert same(parse_strict(json.dumps(value), "payload"), value), name
-
-    def test_misuse_is_one_class_for_callers(self) -> None:
-        assert issubclass(InvalidValue, Misuse)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal to the last bit and type: True is not 1, 0.0 is not -0.0."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and repr(one) == repr(other)
+def _list_from(cursor: str, store: Any) -> object:
+    return store.messages.list("s", cursor=cursor)

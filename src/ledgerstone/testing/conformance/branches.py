@@ -92,9 +92,7 @@ class TestBranches(OnAPath):
         assert store.nodes.get(path, "d3") is not None
         assert store.messages.history(path, branch="side") == []
 
-    def test_deleting_twice_says_that_the_second_did_nothing(
-        self, backend: Bed, path: str
-    ) -> None:
+    def test_deleting_twice_says_that_the_second_did_nothing(self, backend: Bed, path: str) -> None:
         backend.store.branches.create(path, "side", at="m2")
         assert backend.store.branches.delete(path, "side") is True
         with backend.unchanged(path):
@@ -249,9 +247,7 @@ class TestPopAndClear(OnAPath):
         with backend.unchanged(path), pytest.raises(InvalidValue):
             backend.store.messages.pop(path, n)  # type: ignore[arg-type]
 
-    def test_clear_empties_the_path_and_says_how_much_it_was(
-        self, backend: Bed, path: str
-    ) -> None:
+    def test_clear_empties_the_path_and_says_how_much_it_was(self, backend: Bed, path: str) -> None:
         assert backend.store.messages.clear(path) == 4
         assert backend.texts(path) == []
         head = backend.store.sessions.head(path)
@@ -349,6 +345,4 @@ class TestReplacingAPath(OnAPath):
         first = store.messages.replace(path, [*messages, user("five")])
         store.messages.append(path, user("meanwhile"))
         with backend.unchanged(path), pytest.raises(LeafMoved):
-            store.messages.replace(
-                path, messages, base=first.base, expected_leaf=first.base.leaf
-            )
+            store.messages.replace(path, messages, base=first.base, expected_leaf=first.base.leaf)

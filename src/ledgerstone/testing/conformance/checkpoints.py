@@ -68,11 +68,11 @@ class TestCheckpointingAList:
 
     @pytest.mark.promise(3, 102)
     @pytest.mark.parametrize(
-        ("status", "active", "open"),
+        ("status", "active", "opened"),
         [("created", None, "r1"), ("running", "r1", "r1"), ("waiting", None, "r1")],
     )
     def test_the_session_points_at_its_run(
-        self, backend: Bed, status: str, active: str | None, open: str | None
+        self, backend: Bed, status: str, active: str | None, opened: str | None
     ) -> None:
         store = backend.store
         if status == "waiting":
@@ -81,7 +81,7 @@ class TestCheckpointingAList:
         store.turns.checkpoint("s", [user("x")], run)
         session = store.sessions.get("s")
         assert session is not None
-        assert (session.active_run, session.open_run) == (active, open)
+        assert (session.active_run, session.open_run) == (active, opened)
         assert session.latest_run == "r1"
 
     @pytest.mark.promise(102)

@@ -31,9 +31,7 @@ class TestCompaction:
         assert [m.id for m in store.messages.last(session, 2)] == [request.id, summary.id]
 
     @pytest.mark.promise(148, 149)
-    def test_the_request_remembers_where_the_tail_starts(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_the_request_remembers_where_the_tail_starts(self, backend: Bed, session: str) -> None:
         request, _ = backend.store.messages.compact(session, "All.", tail_start="m3")
         backend.reopen()
         stored = backend.store.messages.get(request.id, session=session)
@@ -43,9 +41,7 @@ class TestCompaction:
         assert stored.body.compaction.previous_compaction_id is None
 
     @pytest.mark.promise(149)
-    def test_the_summary_text_is_kept_with_the_compaction(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_the_summary_text_is_kept_with_the_compaction(self, backend: Bed, session: str) -> None:
         _, summary = backend.store.messages.compact(session, "All.", tail_start="m3")
         assert summary.body.compaction is not None
         assert summary.body.compaction.summary_text == "All."
@@ -65,9 +61,7 @@ class TestCompaction:
         assert latest.id == second.id
 
     @pytest.mark.promise(150)
-    def test_without_a_compaction_there_is_no_latest_one(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_without_a_compaction_there_is_no_latest_one(self, backend: Bed, session: str) -> None:
         assert backend.store.messages.latest_compaction(session) is None
         assert backend.store.messages.latest_compaction("nowhere") is None
 

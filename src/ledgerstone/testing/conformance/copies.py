@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from ledgerstone import assistant, user
@@ -52,9 +54,7 @@ class TestForking(OnATree):
         assert [m.session for m in made] == ["f"] * 3
         assert [n.id for n in backend.store.nodes.iter("f", order="ord")] == ["m1", "m2", "m3"]
 
-    def test_a_fork_starts_at_revision_one_without_branches(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_a_fork_starts_at_revision_one_without_branches(self, backend: Bed, tree: str) -> None:
         backend.store.sessions.fork(tree, new_id="f")
         head = backend.store.sessions.head("f")
         assert head is not None
@@ -69,9 +69,7 @@ class TestForking(OnATree):
         backend.store.sessions.fork(tree, branch="side", new_id="f")
         assert backend.texts("f") == ["one", "two", "drei"]
 
-    def test_a_fork_brings_amendments_and_state_but_no_lease(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_a_fork_brings_amendments_and_state_but_no_lease(self, backend: Bed, tree: str) -> None:
         backend.store.leases.take(tree, owner="ann")
         backend.store.sessions.fork(tree, new_id="f")
         first = backend.store.messages.get("m1", session="f")
@@ -141,9 +139,7 @@ class TestCopying(OnATree):
         assert store.nodes.notes("c", ["m2"])["m2"]["mark"].body == {"by": "ann"}
         assert backend.state("c") == {"k": 1}
 
-    def test_a_copy_keeps_positions_and_hidden_nodes_hidden(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_a_copy_keeps_positions_and_hidden_nodes_hidden(self, backend: Bed, tree: str) -> None:
         store = backend.store
         store.sessions.copy(tree, "c")
         theirs = [(n.id, n.ord, n.seq, n.parent) for n in store.nodes.iter("c", order="ord")]
@@ -161,7 +157,7 @@ class TestCopying(OnATree):
 
     def test_a_copy_takes_no_drafts_and_no_lease(self, backend: Bed, tree: str) -> None:
         store = backend.store
-        with pytest.raises(ZeroDivisionError), store.turns.begin(tree).draft() as draft:
+        with suppress(ZeroDivisionError), store.turns.begin(tree).draft() as draft:
             draft.write("half an ans")
             raise ZeroDivisionError
         assert len(store.drafts.list(tree)) == 1

@@ -73,20 +73,22 @@ class TestNodes(OnATree):
     def test_a_node_is_found_by_its_id(self, backend: Bed, tree: str) -> None:
         node = backend.store.nodes.get(tree, "m2")
         assert node is not None
-        assert (node.id, node.kind, node.ord, node.seq, node.parent) == ("m2", "message", 2, 2, "m1")
+        assert (node.id, node.kind, node.ord, node.seq, node.parent) == (
+            "m2",
+            "message",
+            2,
+            2,
+            "m1",
+        )
 
-    def test_an_id_is_found_in_every_session_of_the_tenant(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_an_id_is_found_in_every_session_of_the_tenant(self, backend: Bed, tree: str) -> None:
         backend.store.sessions.fork(tree, new_id="f")
         found = backend.store.nodes.find("m1")
         assert sorted(node.session for node in found) == ["f", "s"]
         assert backend.store.nodes.find("nowhere") == []
 
     @pytest.mark.promise(77)
-    def test_the_full_graph_has_every_branch_in_commit_order(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_the_full_graph_has_every_branch_in_commit_order(self, backend: Bed, tree: str) -> None:
         nodes = list(backend.store.nodes.iter(tree, order="ord"))
         assert [(n.id, n.ord, n.parent) for n in nodes] == [
             ("m1", 1, None),
@@ -185,9 +187,7 @@ class TestNodes(OnATree):
         assert caught.value.field == "parent"
 
     @pytest.mark.promise(85)
-    def test_an_unknown_parent_may_become_a_root_on_request(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_an_unknown_parent_may_become_a_root_on_request(self, backend: Bed, tree: str) -> None:
         lost = Node(id="n", kind="event", body=1, parent="nowhere")
         backend.store.nodes.append(tree, lost, parent_missing="root")
         node = backend.store.nodes.get(tree, "n")
@@ -241,9 +241,7 @@ class TestTombstones(OnATree):
         assert (added[0].parent, added[0].seq) == ("m2", 3)
 
     @pytest.mark.promise(89)
-    def test_the_head_counts_live_nodes_and_messages_of_main(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_the_head_counts_live_nodes_and_messages_of_main(self, backend: Bed, tree: str) -> None:
         backend.store.nodes.tombstone(tree, ["m1"])
         head = backend.store.sessions.head(tree)
         assert head is not None
@@ -252,9 +250,7 @@ class TestTombstones(OnATree):
 
 class TestVacuum(OnATree):
     @pytest.mark.promise(88)
-    def test_vacuum_says_how_many_it_removed_and_then_none(
-        self, backend: Bed, tree: str
-    ) -> None:
+    def test_vacuum_says_how_many_it_removed_and_then_none(self, backend: Bed, tree: str) -> None:
         backend.store.nodes.tombstone(tree, ["m2", "d2"])
         assert backend.store.admin.vacuum(tree).nodes == 2
         assert backend.store.admin.vacuum(tree).nodes == 0

@@ -30,9 +30,7 @@ class TestHealth:
         assert backend.store.sessions.count(deleted=True) == 1
 
     @pytest.mark.promise(186)
-    def test_a_backend_has_a_name_and_says_whether_it_needs_a_network(
-        self, backend: Bed
-    ) -> None:
+    def test_a_backend_has_a_name_and_says_whether_it_needs_a_network(self, backend: Bed) -> None:
         capabilities = backend.store.capabilities
         assert capabilities.name == backend.name
         assert isinstance(capabilities.requires_network, bool)

@@ -22,7 +22,7 @@ def take(backend: Bed, owner: str = "ann", ttl_s: float = 60, session: str = "s"
     return lease
 
 
-class OnASession:
+class OnALeasedSession:
     @pytest.fixture
     def session(self, backend: Bed) -> str:
         """A session with two messages, `m1` and `m2`, held by nobody."""
@@ -31,11 +31,9 @@ class OnASession:
         return "s"
 
 
-class TestTakingALease(OnASession):
+class TestTakingALease(OnALeasedSession):
     @pytest.mark.promise(121)
-    def test_a_free_session_is_granted_until_now_plus_ttl(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_a_free_session_is_granted_until_now_plus_ttl(self, backend: Bed, session: str) -> None:
         now_us = backend.clock.now_us()
         lease = take(backend, ttl_s=12.5)
         assert (lease.session, lease.owner, lease.fence) == (session, "ann", 1)
@@ -154,7 +152,7 @@ class TestTakingALease(OnASession):
         assert backend.revision(session) == 1
 
 
-class TestRenewingAndReleasing(OnASession):
+class TestRenewingAndReleasing(OnALeasedSession):
     @pytest.mark.promise(125)
     def test_a_renewal_moves_the_expiry_only(self, backend: Bed, session: str) -> None:
         lease = take(backend, ttl_s=60)
@@ -241,6 +239,12 @@ def _altered(lease: Lease, field: str) -> Lease:
     return replace(lease, **{field: value})
 
 
+def _commit(backend: Bed, lease: Lease | None) -> object:
+    turn = backend.store.turns.begin("s" if lease is None else lease)
+    turn.user("new")
+    return turn.commit()
+
+
 Write = Callable[[Bed, Lease | None], object]
 
 WRITES: dict[str, Write] = {
@@ -254,24 +258,16 @@ WRITES: dict[str, Write] = {
     "compact": lambda b, lease: b.store.messages.compact(
         "s", "all said", tail_start="m2", lease=lease
     ),
-    "nodes": lambda b, lease: b.store.nodes.append(
-        "s", {"kind": "plugin", "body": 1}, lease=lease
-    ),
+    "nodes": lambda b, lease: b.store.nodes.append("s", {"kind": "plugin", "body": 1}, lease=lease),
     "tombstone": lambda b, lease: b.store.nodes.tombstone("s", ["m1"], lease=lease),
     "branch": lambda b, lease: b.store.branches.create("s", "b", at="m1", lease=lease),
     "move": lambda b, lease: b.store.branches.move("s", "main", to="m1", lease=lease),
-    "turn": lambda b, lease: _commit(b, lease),
+    "turn": _commit,
 }
 
 
-def _commit(backend: Bed, lease: Lease | None) -> object:
-    turn = backend.store.turns.begin("s" if lease is None else lease)
-    turn.user("new")
-    return turn.commit()
-
-
 @pytest.mark.parametrize("name", WRITES)
-class TestOneRuleForEveryWrite(OnASession):
+class TestOneRuleForEveryWrite(OnALeasedSession):
     """Contract D9: the same rule for each call that moves the revision."""
 
     @pytest.mark.promise(107)
@@ -320,87 +316,3 @@ class TestOneRuleForEveryWrite(OnASession):
         lease = take(backend)
         with backend.unchanged(session), pytest.raises(Fenced):
             WRITES[name](backend, _altered(lease, "token"))
-
-
-class TestHolding(OnASession):
-    def test_a_held_session_is_free_after_the_block(self, backend: Bed, session: str) -> None:
-        store = backend.store
-        with store.leases.hold(session, heartbeat=False) as held:
-            assert store.leases.get(session) == held.lease
-            store.messages.append(session, user("inside"), lease=held)
-        assert store.leases.get(session) is None
-        assert backend.texts(session)[-1] == "inside"
-
-    def test_an_error_in_the_block_releases_too(self, backend: Bed, session: str) -> None:
-        with (
-            pytest.raises(ZeroDivisionError),
-            backend.store.leases.hold(session, heartbeat=False),
-        ):
-            raise ZeroDivisionError
-        assert backend.store.leases.get(session) is None
-
-    @pytest.mark.promise(124)
-    def test_each_hold_has_a_fresh_fence_also_for_the_same_owner(
-        self, backend: Bed, session: str
-    ) -> None:
-        with backend.store.leases.hold(session, owner="ann", heartbeat=False) as first:
-            pass
-        with backend.store.leases.hold(session, owner="ann", heartbeat=False) as second:
-            assert second.fence == first.fence + 1
-
-    def test_a_session_held_by_another_is_lease_held_after_the_wait(
-        self, backend: Bed, session: str
-    ) -> None:
-        take(backend, "bob")
-        with (
-            pytest.raises(LeaseHeld) as caught,
-            backend.store.leases.hold(session, owner="ann", wait_s=0),
-        ):
-            pytest.fail("the block must not start")
-        assert caught.value.owner == "bob"
-
-    def test_leaving_the_block_never_releases_the_successor(
-        self, backend: Bed, session: str
-    ) -> None:
-        with backend.store.leases.hold(session, owner="ann", ttl_s=5, heartbeat=False):
-            backend.clock.advance(6)
-            successor = take(backend, "bob")
-        assert backend.store.leases.get(session) == successor
-
-
-class TestFencesRiseForEver(OnASession):
-    @pytest.mark.promise(124)
-    def test_over_a_purge_and_a_new_session_of_the_same_id(
-        self, backend: Bed, session: str
-    ) -> None:
-        store = backend.store
-        first = take(backend)
-        store.leases.release(first)
-        second = take(backend)
-        receipt = store.sessions.purge(session)
-        assert (receipt.existed, receipt.fence) == (True, second.fence)
-        made = store.sessions.create(id=session)
-        assert made.incarnation == 2
-        third = take(backend)
-        assert third.fence == second.fence + 1
-        with pytest.raises(Fenced):
-            store.messages.append(session, user("from the dead"), lease=second)
-
-    @pytest.mark.promise(124)
-    def test_over_purge_reopening_and_creation_by_a_commit(
-        self, backend: Bed, session: str
-    ) -> None:
-        lease = take(backend)
-        backend.store.sessions.purge(session)
-        store = backend.reopen()
-        store.messages.append(session, user("again"), create=True)
-        assert take(backend).fence == lease.fence + 1
-
-    def test_over_two_purges_in_a_row(self, backend: Bed, session: str) -> None:
-        store = backend.store
-        fences = []
-        for _ in range(3):
-            fences.append(take(backend).fence)
-            store.sessions.purge(session)
-            store.sessions.create(id=session)
-        assert fences == [1, 2, 3]

@@ -69,9 +69,7 @@ class TestRuns:
         assert latest.id == "r1"
 
     @pytest.mark.promise(92)
-    def test_a_run_of_another_session_is_never_the_latest(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_a_run_of_another_session_is_never_the_latest(self, backend: Bed, session: str) -> None:
         backend.store.sessions.create(id="other")
         backend.store.runs.create("other", id="r1")
         assert backend.store.runs.latest(session) is None

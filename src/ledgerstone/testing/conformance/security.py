@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from ledgerstone import Store, user
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import (
-    BranchNotFound,
     Fenced,
     InvalidValue,
     Misuse,
@@ -84,9 +84,7 @@ class TestUntrustedIds:
 
     @pytest.mark.promise(191)
     @pytest.mark.parametrize(("one", "other"), LOOKALIKES)
-    def test_different_ids_never_share_anything(
-        self, backend: Bed, one: str, other: str
-    ) -> None:
+    def test_different_ids_never_share_anything(self, backend: Bed, one: str, other: str) -> None:
         store = backend.store
         for id in (one, other):
             store.messages.append(id, user(f"of {id}", id="m"), create=True)
@@ -114,7 +112,7 @@ class TestUntrustedIds:
     ) -> None:
         store = backend.store
         store.sessions.create(id="s")
-        store.nodes.annotate("s", "n", {key: 1 for key in (prefix + "x", *others)})
+        store.nodes.annotate("s", "n", dict.fromkeys((prefix + "x", *others), 1))
         assert list(store.nodes.notes("s", ["n"], prefix=prefix)["n"]) == [prefix + "x"]
 
     def test_filter_keys_come_from_a_closed_grammar(self, backend: Bed) -> None:
@@ -275,8 +273,8 @@ class TestTenants:
         store.nodes.annotate("s", "m1", {"note": 1})
         store.work.enqueue("s", 1)
         store.attachments.intent("s", "a1", "file:a")
-        with pytest.raises(BranchNotFound), store.turns.begin("s").draft(id="d1"):
-            raise BranchNotFound("to leave a draft behind")
+        with suppress(ZeroDivisionError), store.turns.begin("s").draft(id="d1"):
+            raise ZeroDivisionError
         lease = store.leases.take("s", owner="ann")
         assert lease is not None
         return lease
@@ -328,9 +326,7 @@ class TestTenants:
         root.for_tenant("acme").sessions.create(id="s")
         assert root.admin.tenants() == ["acme"]
 
-    def test_a_batch_read_can_not_reach_another_tenant(
-        self, backend: Bed, lease: Lease
-    ) -> None:
+    def test_a_batch_read_can_not_reach_another_tenant(self, backend: Bed, lease: Lease) -> None:
         stranger = backend.store.for_tenant("stranger")
         with pytest.raises(InvalidValue) as caught:
             stranger.read(ReadMessages(tenant="default", session="s"))

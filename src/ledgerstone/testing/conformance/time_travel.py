@@ -69,7 +69,12 @@ class TestSessionsAt:
         assert backend.store.sessions.at("nowhere", 1) is None
 
     def test_state_is_folded_up_to_the_revision(self, backend: Bed) -> None:
-        patches: list[dict[str, object]] = [{"a": 1}, {"b": 2, "a": 3}, {"a": None}, {"c": {"d": 0}}]
+        patches: list[dict[str, object]] = [
+            {"a": 1},
+            {"b": 2, "a": 3},
+            {"a": None},
+            {"c": {"d": 0}},
+        ]
         for patch in patches:
             with backend.store.turns.begin("s", create=True) as turn:
                 turn.state(**patch)

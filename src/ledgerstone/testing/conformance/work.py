@@ -112,9 +112,7 @@ class TestEnqueueing(OnASession):
 
 class TestClaiming(OnASession):
     @pytest.mark.promise(133)
-    def test_the_oldest_batch_is_claimed_and_stays_listed(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_the_oldest_batch_is_claimed_and_stays_listed(self, backend: Bed, session: str) -> None:
         store = backend.store
         for n in (1, 2):
             store.work.enqueue(session, n, id=f"w{n}")
@@ -152,9 +150,7 @@ class TestClaiming(OnASession):
             backend.store.work.claim(old)
 
     @pytest.mark.promise(138)
-    def test_the_work_of_another_session_is_never_claimed(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_the_work_of_another_session_is_never_claimed(self, backend: Bed, session: str) -> None:
         backend.store.sessions.create(id="other")
         backend.store.work.enqueue("other", 1)
         assert backend.store.work.claim(self.take(backend)) is None
@@ -192,9 +188,7 @@ class TestClaiming(OnASession):
         assert [batch.id for batch in store.work.list(session)] == ["w2"]
 
     @pytest.mark.promise(114, 145)
-    def test_a_completed_claim_can_not_be_completed_again(
-        self, backend: Bed, session: str
-    ) -> None:
+    def test_a_completed_claim_can_not_be_completed_again(self, backend: Bed, session: str) -> None:
         store = backend.store
         store.work.enqueue(session, 1)
         lease = self.take(backend)

@@ -35,7 +35,7 @@ class Order(msgspec.Struct, frozen=True):
     victim: Victim
     name: str
     seed: int
-    lie: Callable[[Backend], Backend] | None = None
+    change: Callable[[Backend], Backend] | None = None
 
 
 class Killed(msgspec.Struct):
@@ -61,19 +61,20 @@ def kill_often(
     *,
     kills: int,
     seed: int,
-    lie: Callable[[Backend], Backend] | None = None,
+    change: Callable[[Backend], Backend] | None = None,
     enough: Callable[[Verdict], bool] = lambda verdict: False,
 ) -> Killed:
     """Start a victim on the same place again and again, and kill it each time.
 
     After every kill the sessions it wrote to are judged through a new handle, at the end all of
-    them. `lie` wraps the victim's backend only: a negative control. `enough` ends the series.
+    them. `change` is applied to the victim's backend only, say to sabotage it for a negative
+    control. `enough` ends the series.
     """
     random = Random(seed)
     history, result = History(), Killed(seed)
     start_s = monotonic_s()
     while result.kills < kills and not enough(result.verdict):
-        order = Order(make, victim, f"v{result.kills}", random.randrange(2**32), lie)
+        order = Order(make, victim, f"v{result.kills}", random.randrange(2**32), change)
         touched = kill_once(Child(run_victim, order), history, random)
         result.kills += 1
         result.verdict.add(judge_all(make, history, touched))
@@ -124,6 +125,6 @@ def judge_all(make: Make, history: History, sessions: set[str]) -> Verdict:
 def run_victim(say: Say, order: Order) -> None:
     """The life of the child."""
     backend = order.make()
-    if order.lie is not None:
-        backend = order.lie(backend)
+    if order.change is not None:
+        backend = order.change(backend)
     order.victim(say, backend, order.name, order.seed)

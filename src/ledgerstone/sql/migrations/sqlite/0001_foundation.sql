@@ -10,7 +10,9 @@
 --   notes      small records beside a node, which may not exist yet (drafts are notes)
 --   contents   values: bytes kept once per session by their SHA-256
 --   documents  one row per session and name: document, state, config, frames, checkpoint
---   run_nodes  which stretches of which sessions a run wrote
+--   runs       one row per session and run: its record, when there is one, and the stretch of
+--              the session it wrote; nodes name their run by its number in the session
+--   kept_runs  records of runs that outlive their purged session
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
 --
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
@@ -68,6 +70,7 @@ create table heads (
   latest_run text,
   ledger blob,
   checkpoint text,
+  runs integer not null default 0,
   enqueued integer not null default 0
 ) strict;
 
@@ -78,7 +81,7 @@ create table nodes (
   role integer,
   kind text,
   label text,
-  run_id text,
+  run integer,
   meta blob,
   format text,
   refs text,
@@ -158,23 +161,20 @@ create table documents (
 ) strict, without rowid;
 
 create table runs (
+  key integer primary key,
+  id text not null,
+  first_ord integer not null default 0,
+  last_ord integer not null default 0,
+  body blob
+) strict;
+create unique index runs_id on runs (id, key >> 32);
+
+create table kept_runs (
   tenant text not null,
   id text not null,
-  number integer not null,
-  session text not null,
   body blob not null,
   primary key (tenant, id)
 ) strict, without rowid;
-create index runs_session on runs (number);
-
-create table run_nodes (
-  run_id text not null,
-  number integer not null,
-  first_ord integer not null,
-  last_ord integer not null,
-  primary key (run_id, number, first_ord)
-) strict, without rowid;
-create index run_nodes_session on run_nodes (number);
 
 create table attachments (
   tenant text not null,
