@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 US_PER_S = 1_000_000
@@ -48,7 +48,7 @@ def monotonic_s() -> float:
 
 def to_datetime(us: int) -> datetime:
     """Microseconds as an aware datetime."""
-    return datetime.fromtimestamp(us / US_PER_S, tz=UTC)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
 
 
 def to_us(value: datetime | int) -> int:

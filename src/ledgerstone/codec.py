@@ -71,8 +71,9 @@ def decode_struct(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 def parse_strict(text: str | bytes, field: str) -> Any:
     """JSON from outside: refuses NaN, Infinity, duplicate keys, depth over 64 and over 16 MiB."""
-    if len(text) > BODY_BYTES_MAX:
-        _refuse_size(len(text), field)
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    if size > BODY_BYTES_MAX:
+        _refuse_size(size, field)
 
     def refuse_constant(name: str) -> NoReturn:
         raise InvalidValue(field, f"{name} is not JSON")
@@ -103,7 +104,7 @@ def parse_strict(text: str | bytes, field: str) -> Any:
 
 def check_json(value: object, field: str, depth: int = 1) -> None:
     """InvalidValue naming the exact place where a value is not plain, finite, bounded JSON."""
-    if depth > DEPTH_MAX:
+    if depth > DEPTH_MAX and isinstance(value, dict | list | tuple):
         raise InvalidValue(field, f"nested deeper than {DEPTH_MAX}")
     if value is None or isinstance(value, str | bool):
         return

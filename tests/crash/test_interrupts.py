@@ -312,7 +312,6 @@ def test_a_read_interrupted_anywhere(backend: SqliteBackend) -> None:
 @never_awaited
 def test_waiters_of_an_interrupted_thread_are_answered(backend: SqliteBackend) -> None:
     """Ctrl-C in the thread that carries out everybody's commands: nobody else waits for ever."""
-    stuck: list[str] = []
 
     def call(n: int) -> None:
         writer = backend._writer
@@ -333,8 +332,7 @@ def test_waiters_of_an_interrupted_thread_are_answered(backend: SqliteBackend) -
         for thread in waiting:
             thread.join(WAIT_S / 5)
             if thread.is_alive():
-                stuck.append(f"place {n}, {where}")
-                pytest.fail(f"a neighbour hangs: {stuck}")
+                pytest.fail(f"place {n}, {where}: a neighbour hangs")
 
     assert interrupt_everywhere(backend, call, check) > 20
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import apsw
@@ -15,7 +15,6 @@ from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.sqlite_connection import (
     SqliteTx,
     connect,
-    look_at,
     mapped,
     prepare_file,
     set_wal,
@@ -55,18 +54,21 @@ def open_sqlite(
         raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
     path = os.path.realpath(path)  # Two names of one file share one lock.
     prepare_file(path)
+    had_log = os.path.exists(path + "-wal")
     with mapped(path):
-        with closing(look_at(path)) as glance:
-            check_file(glance, path)
         connection = connect(path)
         try:
             check_file(connection, path)
             _configure(connection, path, level)
             migrate(connection)
+            lock = FileLock(path + "-lock")
         except BaseException:
+            if not had_log:
+                # No log of theirs is there to be moved: SQLite may take its own empty one away.
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             connection.close()
             raise
-    return SqliteBackend(connection, path, level, clock or SystemClock())
+    return SqliteBackend(connection, path, level, clock or SystemClock(), lock)
 
 
 def check_file(connection: apsw.Connection, path: str) -> None:
@@ -78,7 +80,8 @@ def check_file(connection: apsw.Connection, path: str) -> None:
         owner = setting(connection, "PRAGMA application_id")
         tables = setting(connection, "PRAGMA schema_version")
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     if owner not in (0, APPLICATION_ID) or (tables and owner != APPLICATION_ID):
         raise NotADatabase(f"{path} is a database of another program; nothing was touched")
     if version > newest("sqlite"):
@@ -110,7 +113,8 @@ def migrate(connection: apsw.Connection) -> None:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
 
 
@@ -118,12 +122,17 @@ class SqliteBackend:
     """A store in one file."""
 
     def __init__(
-        self, connection: apsw.Connection, path: str, durability: str, clock: Clock
+        self,
+        connection: apsw.Connection,
+        path: str,
+        durability: str,
+        clock: Clock,
+        lock: FileLock,
     ) -> None:
         self._path = path
         self._clock = clock
         self._pid = os.getpid()
-        self._file_lock = FileLock(path + "-lock")
+        self._file_lock = lock
         self._writer = Writer(connection, path, clock, self._file_lock)
         self._idle: list[SqliteTx] = []
         self._threads: ThreadPoolExecutor | None = None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import quote
 
 import apsw
 
@@ -108,19 +107,9 @@ def _make_folder(folder: str) -> None:
 def _from_os(error: OSError, path: str) -> LedgerstoneError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(f"no space left for {path}")
-    if error.errno == errno.EROFS:
-        return ReadOnly(f"{path} is on a read-only file system")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnly(f"{path} can not be written: {error.strerror}")
     return Unavailable(f"can not open {path}: {error.strerror}")
-
-
-def look_at(path: str) -> apsw.Connection:
-    """The file alone, as it lies there: no locks, no log, nothing is created beside it.
-
-    Through SQLite and not through open(): closing a descriptor of a file drops the POSIX locks
-    that another store of this process may hold on it.
-    """
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)
 
 
 def connect(path: str) -> apsw.Connection:
@@ -162,6 +151,8 @@ def mapped(path: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
+    except OSError as error:
+        raise _from_os(error, path) from error
     except UnicodeEncodeError as error:
         raise InvalidValue("text", "lone surrogates are only allowed in bodies") from error
 
@@ -169,11 +160,19 @@ def mapped(path: str) -> Iterator[None]:
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:
     """One driver error as one of ours."""
     reason = str(error)
+    if isinstance(error, apsw.CantOpenError) and not _may_write(path):
+        return ReadOnly(f"{path} or its folder can not be written")
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
+        return StorageFull(f"no space left for {path}")
     for kind, make in _ERRORS.items():
         if isinstance(error, kind):
             found: LedgerstoneError = make(path, reason)
             return found
     return BackendError("sqlite", reason)
+
+
+def _may_write(path: str) -> bool:
+    return os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
 
 
 _ERRORS: dict[type[apsw.Error], Any] = {

@@ -281,8 +281,8 @@ class Writer:
         self._pages = 0
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except (apsw.BusyError, apsw.LockedError):
-            return  # Another process is at it; the next group asks again.
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            return  # Others are at it, or there is no space: the next group asks again.
         except apsw.Error as error:
             self._poison = f"checkpoint failed ({error}); close the store and open it again"
 

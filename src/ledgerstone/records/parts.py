@@ -16,41 +16,46 @@ from ledgerstone.errors import InvalidValue
 
 
 class Part(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type"
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    gc=False,
 ):
     """What every typed part is."""
 
 
-class Text(Part, tag="text", frozen=True):
+class Text(Part, tag="text", frozen=True, gc=False):
     text: str
 
 
-class Reasoning(Part, tag="reasoning", frozen=True):
+class Reasoning(Part, tag="reasoning", frozen=True, gc=False):
     text: str
     signature: str | None = None
 
 
-class ToolCall(Part, tag="tool-call", frozen=True):
+class ToolCall(Part, tag="tool-call", frozen=True, gc=False):
     id: str
     name: str
     arguments: Any = None
 
 
-class ToolResult(Part, tag="tool-result", frozen=True):
+class ToolResult(Part, tag="tool-result", frozen=True, gc=False):
     call_id: str
     content: Any = None
     name: str | None = None
     is_error: bool = False
 
 
-class Source(Part, tag="source", frozen=True):
+class Source(Part, tag="source", frozen=True, gc=False):
     url: str | None = None
     title: str | None = None
     id: str | None = None
     text: str | None = None
 
 
-class Media(Part, frozen=True):
+class Media(Part, frozen=True, gc=False):
     """Bytes by reference (url, blob) or inline as base64 text (data)."""
 
     url: str | None = None
@@ -60,28 +65,28 @@ class Media(Part, frozen=True):
     name: str | None = None
 
 
-class File(Media, tag="file", frozen=True):
+class File(Media, tag="file", frozen=True, gc=False):
     pass
 
 
-class Image(Media, tag="image", frozen=True):
+class Image(Media, tag="image", frozen=True, gc=False):
     detail: str | None = None
 
 
-class Audio(Media, tag="audio", frozen=True):
+class Audio(Media, tag="audio", frozen=True, gc=False):
     transcript: str | None = None
 
 
-class Video(Media, tag="video", frozen=True):
+class Video(Media, tag="video", frozen=True, gc=False):
     pass
 
 
-class Code(Part, tag="code", frozen=True):
+class Code(Part, tag="code", frozen=True, gc=False):
     code: str
     language: str | None = None
 
 
-class Json(Part, tag="json", frozen=True):
+class Json(Part, tag="json", frozen=True, gc=False):
     value: Any = None
 
 

@@ -7,7 +7,7 @@ import msgspec
 from ledgerstone.errors import InvalidValue
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Token counts of one model call; `total` is as the provider gave it."""
 
     input: int = 0
@@ -42,14 +42,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
                 raise InvalidValue(f"{field}.{name}", "an integer below 2^62 expected")
 
 
-class Cost(msgspec.Struct, frozen=True):
+class Cost(msgspec.Struct, frozen=True, gc=False):
     """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out."""
 
     nano: int
     currency: str = "USD"
 
 
-class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One recorded use, or one line of the merged ledger."""
 
     model: str

@@ -35,7 +35,7 @@ def turn_hash(command: CommitTurn) -> bytes:
     content: list[bytes | str | int | None] = [command.kind, command.branch]
     for node in command.nodes:
         content += (node.kind, node.role, node.label, node.run_id, node.meta, node.format)
-        content += (node.body, "".join(node.refs))
+        content += (node.body, "".join(node.refs), int(node.on_path))
     if command.rewind is not None:
         content += _rewind_content(command.rewind)
     if _has_more(command):
@@ -77,7 +77,7 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
     for value in command.values:
         more += ("value", value.digest)
     for note in command.notes:
-        more += ("note", note.node, note.key, note.body)
+        more += ("note", note.node, note.key, note.body, note.format, "".join(note.refs))
     for attachment in command.attach:
         more += ("attach", attachment)
     if command.state is not None:

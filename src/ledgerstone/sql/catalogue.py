@@ -24,8 +24,8 @@ class Statement:
         self.arguments = arguments
         self._lines = [_conditional(line) for line in lines]
         self._variants: dict[frozenset[str], tuple[str, tuple[str, ...]]] = {}
-        self.text = "" if self.has_conditions else self.variant(frozenset(arguments))[0]
         self._check()
+        self.text = "" if self.has_conditions else self.variant(frozenset(arguments))[0]
 
     @property
     def has_conditions(self) -> bool:
