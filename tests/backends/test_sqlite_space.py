@@ -279,4 +279,4 @@ def test_the_log_stays_bounded_while_others_read(
     Everything a tenth as large, so that it is seen in a tenth of the time.
     """
     monkeypatch.setattr(sqlite_writer, "CHECKPOINT_PAGES", 400)
-    assert 0 < largest_log(str(quick_folder / "store.db"), 4_000, 4) < WAL_BYTES_MAX // 10
+    assert 0 < largest_log(str(quick_folder / "store.db"), 2_500, 4) < WAL_BYTES_MAX // 10

@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 
 from ledgerstone.backends.file_lock import FileLock
-from ledgerstone.backends.sqlite_connection import SqliteTx, translate
+from ledgerstone.backends.sqlite_connection import BUSY_TIMEOUT_MS, SqliteTx, translate
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
 from ledgerstone.errors import (
@@ -33,6 +33,8 @@ from ledgerstone.trampoline import run_now
 
 GROUP_MAX = 256
 CHECKPOINT_PAGES = 4000
+CROWDED_FACTOR = 2
+RESTART_WAIT_MS = 200
 
 
 class Job:
@@ -73,6 +75,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._poison: str | None = None
         self._pages = 0
+        self._checkpoint_at = CHECKPOINT_PAGES
         self.closed = False
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._count_pages)
@@ -156,7 +159,7 @@ class Writer:
                     job.error = OutcomeUnknown("the writer was interrupted; repeat the call")
                     job.done = True
             _deliver(group)
-        if self._pages >= CHECKPOINT_PAGES:
+        if self._pages >= self._checkpoint_at:
             self._checkpoint()
 
     def _gather(self, group: list[Job]) -> None:
@@ -273,18 +276,29 @@ class Writer:
         return False
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        if pages < self._pages:
+            self._checkpoint_at = CHECKPOINT_PAGES  # The log began anew.
         self._pages = pages
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """After the answers went out: move the log into the file, as far as readers allow."""
-        self._pages = 0
+        """After the answers went out: move the log into the file, as far as readers allow.
+
+        Readers that take turns can keep a log from ever beginning anew; when it has grown for long,
+        wait a moment until none of them looks into it.
+        """
+        self._checkpoint_at = self._pages + CHECKPOINT_PAGES
+        crowded = self._pages >= CROWDED_FACTOR * CHECKPOINT_PAGES
+        mode = apsw.SQLITE_CHECKPOINT_RESTART if crowded else apsw.SQLITE_CHECKPOINT_PASSIVE
+        self._connection.set_busy_timeout(RESTART_WAIT_MS)
         try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._connection.wal_checkpoint(mode=mode)
         except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-            return  # Others are at it, or there is no space: the next group asks again.
+            return  # Others are at it, or there is no space: a later group asks again.
         except apsw.Error as error:
             self._poison = f"checkpoint failed ({error}); close the store and open it again"
+        finally:
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
 
 def _fail(group: list[Job], error: LedgerstoneError, cause: Exception | None = None) -> None:

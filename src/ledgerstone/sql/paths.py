@@ -30,7 +30,7 @@ async def effective(tx: Tx, head: HeadRow, leaf: int) -> tuple[int, int]:
         parent, seq, deleted_us, _, _ = row
         if deleted_us is None:
             return (leaf, seq)
-        leaf = parent
+        leaf = min(parent, leaf - 1)  # Always the parent, unless the file is damaged.
     return (0, 0)
 
 

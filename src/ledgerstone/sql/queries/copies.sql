@@ -6,7 +6,7 @@ with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0
+  where path.parent > 0 and :base + path.parent < path.key
 ),
 live (place, key) as (
   select row_number() over (order by path.key), path.key
@@ -87,5 +87,5 @@ where n.key between :first and :last order by n.key
 
 -- name: chain_amendments(first, last)
 -- What the chain knows of amendments.
-select key & 4294967295, version, commitment, salt, patch from amendments
+select key & 4294967295, version, commitment, salt, patch, revision from amendments
 where key between :first and :last order by key, version

@@ -2,6 +2,7 @@
 -- A row of a message is read as: key, parent, seq, role, run, created_us, id, body, deleted_us;
 -- a row of any node as: key, parent, seq, role, kind, label, run id, meta, format, refs,
 -- created_us, id, body, deleted_us.
+-- Walks only ever go down in ord: a circle, which only damage can make, does not trap them.
 
 -- name: find_place(number, id)
 -- Where a node stands.
@@ -34,7 +35,7 @@ with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > :stop
+  where path.parent > :stop and :base + path.parent < path.key
 )
 select n.key & 4294967295, n.parent, n.role, n.id, n.deleted_us
 from path join nodes n on n.key = path.key
@@ -58,7 +59,7 @@ with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0
+  where path.parent > 0 and :base + path.parent < path.key
 )
 select count(*), coalesce(sum(n.role = 2), 0),
   coalesce(min(case when n.role = 2 then n.key & 4294967295 end), 0)
@@ -92,7 +93,7 @@ with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0
+  where path.parent > 0 and :base + path.parent < path.key
 )
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
 select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
@@ -204,7 +205,7 @@ with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0
+  where path.parent > 0 and :base + path.parent < path.key
 )
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, null
 from path join nodes n on n.key = path.key

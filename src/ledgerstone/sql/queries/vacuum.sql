@@ -65,3 +65,7 @@ delete from contents where number = :number and digest = :digest
 -- name: set_live(number, live)
 -- How many nodes are visible.
 update heads set live = :live where number = :number
+
+-- name: count_nodes(first, last)
+-- How many rows a session has, stubs too.
+select count(*) from nodes where key between :first and :last

@@ -144,7 +144,7 @@ class TestTurnState:
         assert loaded.checkpoint.tool_state == {"tools": [1]}
         assert loaded.checkpoint.execution == b"new"
 
-    @pytest.mark.promise(115)
+    @pytest.mark.promise(115, 178)
     def test_values_are_named_by_their_content_and_kept_once(self, backend: Bed) -> None:
         data = b"the same bytes"
         with backend.store.turns.begin("s", create=True) as turn:

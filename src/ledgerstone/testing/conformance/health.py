@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from ledgerstone import user
+from ledgerstone import Store, user
 from ledgerstone.errors import StoreClosed
 from ledgerstone.testing.bed import Bed
 
@@ -54,6 +56,19 @@ class TestHealth:
             backend.store.messages.append("s", user(str(n)), create=True)
             backend.reopen()
         assert backend.texts("s") == ["0", "1", "2"]
+
+    @pytest.mark.promise(184, 188)
+    def test_opening_makes_the_place_with_its_parents(self, backend: Bed) -> None:
+        """What has no place needs none; what has one is opened where nothing was before."""
+        if not backend.persistent or "://" in backend.url:
+            assert backend.store.admin.health().ok
+            return
+        deep = Path(backend.url).parent / "not" / "yet" / "there" / "store.db"
+        assert not deep.parent.exists()
+        with Store.open(deep, clock=backend.clock) as store:
+            store.messages.append("s", user("hi"), create=True)
+            assert store.admin.health().ok
+        assert deep.exists()
 
     def test_a_closed_store_says_so(self, backend: Bed) -> None:
         other = backend.open("default")

@@ -1,0 +1,54 @@
+"""What the history of a session says it must look like: the sum of its turn rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledgerstone.records.usage import UsageEntry
+from ledgerstone.rules import ledger
+from ledgerstone.rules.chain import GENESIS
+
+_usage = msgspec.json.Decoder(tuple[UsageEntry, ...])
+
+
+class Told(msgspec.Struct):
+    """The fold of all turns up to one of them.
+
+    A session that began as a copy brought branches, state and documents along that its own turns do
+    not tell of: what they say later is still binding.
+    """
+
+    link: bytes = GENESIS
+    revision: int = 0
+    leaf: int = 0
+    copied: bool = False
+    usage: bytes | None = None
+    checkpoint: str | None = None
+    state: dict[str, Any] = {}
+    branches: dict[str, int] = {}
+    documents: dict[str, str] = {}
+    gone: dict[int, int] = {}
+    amended: dict[tuple[int, int], tuple[str, int]] = {}
+
+    def take(self, revision: int, leaf: int, usage: bytes | None, effects: dict[str, Any]) -> None:
+        """Add the next turn."""
+        self.revision, self.leaf = revision, leaf
+        self.copied = self.copied or "source" in effects
+        if usage is not None:
+            self.usage = ledger.merge(self.usage, _usage.decode(usage))
+        self.checkpoint = effects.get("checkpoint", self.checkpoint)
+        self.documents |= effects.get("documents", {})
+        state = self.state | effects.get("state", {})
+        self.state = {key: value for key, value in state.items() if value is not None}
+        if "branch" in effects:
+            name, place = effects["branch"]
+            self.branches[name] = place
+        for name, place in effects.get("branches", []):
+            self.branches[name] = place
+        for first, last in effects.get("gone", []):
+            for ord in range(first, last + 1):
+                self.gone[ord] = revision
+        for ord, version, digest in effects.get("amend", []):
+            self.amended[(ord, version)] = (digest, revision)
