@@ -31,7 +31,7 @@ def new_ids(count: int) -> list[str]:
     random = os.urandom(8 * count).hex()
     ms, rest_ns = divmod(wall_ns(), _NS_PER_MS)
     ticks = (ms << _FRACTION_BITS) | ((rest_ns << _FRACTION_BITS) // _NS_PER_MS)
-    made = []
+    made: list[str] = []
     for tick in range(ticks, ticks + count):
         at = 16 * len(made)
         time, noise = f"{tick >> 12:012x}", random[at : at + 16]

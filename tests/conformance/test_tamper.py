@@ -289,3 +289,25 @@ def test_verify_goes_on_after_the_first_defect(backend: Bed) -> None:
 def test_a_damaged_session_does_not_hide_its_neighbour(backend: Bed) -> None:
     tamper(backend, NODES["row gone"])
     assert [message.text for message in backend.store.messages.history("other")] == ["innocent"]
+
+
+def test_nothing_of_a_vacuumed_message_stays_in_the_file(backend: Bed) -> None:
+    secret = "please forget 8f1c0de5"
+    store = backend.store
+    store.messages.append("s", user(secret, id="x", metadata={"k": secret}))
+    store.messages.amend("x", session="s", parts=secret + "!")
+    store.nodes.tombstone("s", ["x"])
+    store.admin.vacuum("s")
+    backend.close()
+    connection = apsw.Connection(backend.url)
+    tables = [name for (name,) in connection.execute("select name from sqlite_schema")]
+    rows = [
+        row
+        for (kind, name) in connection.execute("select type, name from sqlite_schema")
+        if kind == "table"
+        for row in connection.execute(f"select * from {name}")
+    ]
+    connection.close()
+    assert len(tables) > 10
+    assert len(rows) > 20
+    assert not [row for row in rows if secret in str(row) or secret in repr(row)]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ledgerstone.api import checks
-from ledgerstone.api.checks import SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.reports import Health, Vacuumed, Verified
 
 NOTES_KEPT_S = 86_400

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ledgerstone.api import checks
-from ledgerstone.api.checks import IdRef, SessionRef, Time
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands import attachments as commands
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef, Time
 from ledgerstone.records.attachments import Attachment
 
 

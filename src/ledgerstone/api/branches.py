@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.api import checks
-from ledgerstone.api.checks import IdRef, SessionRef
 from ledgerstone.api.commits import commit, stamped
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
 from ledgerstone.errors import BranchNotFound
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.nodes import Branch, Diff
 

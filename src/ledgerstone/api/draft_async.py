@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ledgerstone.api.checks import default_owner
-from ledgerstone.api.content import Content
-from ledgerstone.api.drafting import FLUSH_S, DraftBuffer
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.nodes import AnnotateNodes, NewNote
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.intake.checks import default_owner
+from ledgerstone.intake.content import Content
+from ledgerstone.intake.drafting import FLUSH_S, DraftBuffer
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.sessions import Session
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from ledgerstone.api_sync.checks import default_owner
-from ledgerstone.api_sync.content import Content
-from ledgerstone.api_sync.drafting import FLUSH_S, DraftBuffer
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands.nodes import AnnotateNodes, NewNote
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.intake.checks import default_owner
+from ledgerstone.intake.content import Content
+from ledgerstone.intake.drafting import FLUSH_S, DraftBuffer
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.sessions import Session
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api import checks
-from ledgerstone.api.checks import SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.nodes import DropNotes, ListDrafts
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 
 DraftList: TypeAlias = list[DraftRecord]

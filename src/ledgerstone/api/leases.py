@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from ledgerstone import ids
-from ledgerstone.api import checks
 from ledgerstone.api.acquiring import renewal
-from ledgerstone.api.checks import SessionRef
 from ledgerstone.api.commits import release
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.hold_async import Hold
 from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.leases import AnyLease, Held, Lease
 
 TAKE_TTL_S = 900.0

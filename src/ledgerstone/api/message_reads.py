@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.api import bodies, checks, cursors
-from ledgerstone.api.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import bodies, checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page, SeqRange

@@ -9,8 +9,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api import bodies, checks
-from ledgerstone.api.checks import IdRef, SessionRef
 from ledgerstone.api.commits import commit, stamped
 from ledgerstone.api.message_reads import AsyncMessageReads, MessageList
 from ledgerstone.api.replacing import Plan, replace_list
@@ -18,6 +16,8 @@ from ledgerstone.api.turns import new_session
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
 from ledgerstone.errors import InvalidValue, MessageNotFound
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Compaction, Message, assistant, user
 from ledgerstone.records.replaced import Base, Replaced

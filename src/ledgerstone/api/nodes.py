@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ledgerstone import ids
-from ledgerstone.api import bodies, checks
-from ledgerstone.api.checks import IdRef, SessionRef
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.content import id_list
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, Node, Note

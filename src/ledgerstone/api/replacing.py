@@ -10,13 +10,13 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api import bodies, checks
 from ledgerstone.api.commits import commit, stamped
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
 from ledgerstone.errors import InvalidValue, LeafMoved
+from ledgerstone.intake import bodies, checks
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced

@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api import checks
-from ledgerstone.api.checks import IdRef, SessionRef
-from ledgerstone.api.content import RUN_FIELDS, check_run
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.content import RUN_FIELDS, check_run
 from ledgerstone.records.runs import RUN_STATUSES, Run
 
 

@@ -9,22 +9,22 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api import checks, cursors
-from ledgerstone.api.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loading import load_state, recover
 from ledgerstone.api.pages import AsyncPages
-from ledgerstone.api.session_fields import (
+from ledgerstone.codec import decode_json
+from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.intake.session_fields import (
     SESSION_FIELDS,
     checked_session,
     cursor_scope,
     list_key,
     session_filter,
 )
-from ledgerstone.codec import decode_json
-from ledgerstone.commands import sessions as commands
-from ledgerstone.commands.sessions import ListSessions
-from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.records.document import read_document, write_document
 from ledgerstone.records.drafts import Recovery
 from ledgerstone.records.sessions import (

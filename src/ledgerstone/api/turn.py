@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api import bodies, checks
-from ledgerstone.api.checks import IdRef
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.content import Content, id_list, usage_entry
 from ledgerstone.api.draft_async import Draft
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef
+from ledgerstone.intake.content import Content, id_list, usage_entry
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message

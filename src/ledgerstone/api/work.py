@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from ledgerstone import ids
-from ledgerstone.api import checks
-from ledgerstone.api.checks import SessionRef
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.work import Batch, Claim
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ledgerstone.api.loop_blocking import offload
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import SessionRef
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.reports import Health, Vacuumed, Verified
 
 NOTES_KEPT_S = 86_400

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import IdRef, SessionRef, Time
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands import attachments as commands
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef, Time
 from ledgerstone.records.attachments import Attachment
 
 

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import IdRef, SessionRef
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
 from ledgerstone.errors import BranchNotFound
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.nodes import Branch, Diff
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import SessionRef
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.nodes import DropNotes, ListDrafts
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 
 DraftList: TypeAlias = list[DraftRecord]

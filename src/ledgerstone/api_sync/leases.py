@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 
 from ledgerstone import ids
 from ledgerstone.api.hold_blocking import Hold
-from ledgerstone.api_sync import checks
 from ledgerstone.api_sync.acquiring import renewal
-from ledgerstone.api_sync.checks import SessionRef
 from ledgerstone.api_sync.commits import release
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.leases import AnyLease, Held, Lease
 
 TAKE_TTL_S = 900.0

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.api_sync import bodies, checks, cursors
-from ledgerstone.api_sync.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import bodies, checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page, SeqRange

@@ -10,8 +10,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync import bodies, checks
-from ledgerstone.api_sync.checks import IdRef, SessionRef
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.message_reads import MessageList, MessageReads
 from ledgerstone.api_sync.replacing import Plan, replace_list
@@ -19,6 +17,8 @@ from ledgerstone.api_sync.turns import new_session
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
 from ledgerstone.errors import InvalidValue, MessageNotFound
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Compaction, Message, assistant, user
 from ledgerstone.records.replaced import Base, Replaced

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ledgerstone import ids
-from ledgerstone.api_sync import bodies, checks
-from ledgerstone.api_sync.checks import IdRef, SessionRef
 from ledgerstone.api_sync.commits import commit, stamped
-from ledgerstone.api_sync.content import id_list
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.api_sync.turns import new_session
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, Node, Note

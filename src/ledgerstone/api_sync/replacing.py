@@ -11,13 +11,13 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync import bodies, checks
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
 from ledgerstone.errors import InvalidValue, LeafMoved
+from ledgerstone.intake import bodies, checks
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import IdRef, SessionRef
-from ledgerstone.api_sync.content import RUN_FIELDS, check_run
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.content import RUN_FIELDS, check_run
 from ledgerstone.records.runs import RUN_STATUSES, Run
 
 

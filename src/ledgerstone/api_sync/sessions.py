@@ -10,22 +10,22 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync import checks, cursors
-from ledgerstone.api_sync.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.loading import load_state, recover
 from ledgerstone.api_sync.pages import Pages
-from ledgerstone.api_sync.session_fields import (
+from ledgerstone.codec import decode_json
+from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.intake.session_fields import (
     SESSION_FIELDS,
     checked_session,
     cursor_scope,
     list_key,
     session_filter,
 )
-from ledgerstone.codec import decode_json
-from ledgerstone.commands import sessions as commands
-from ledgerstone.commands.sessions import ListSessions
-from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.records.document import read_document, write_document
 from ledgerstone.records.drafts import Recovery
 from ledgerstone.records.sessions import (

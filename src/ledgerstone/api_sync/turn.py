@@ -10,13 +10,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone.api.draft_blocking import Draft
-from ledgerstone.api_sync import bodies, checks
-from ledgerstone.api_sync.checks import IdRef
 from ledgerstone.api_sync.commits import commit, stamped
-from ledgerstone.api_sync.content import Content, id_list, usage_entry
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.checks import IdRef
+from ledgerstone.intake.content import Content, id_list, usage_entry
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from ledgerstone import ids
-from ledgerstone.api_sync import checks
-from ledgerstone.api_sync.checks import SessionRef
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.work import Batch, Claim
 

@@ -274,6 +274,24 @@ class TestReplacingAPath(OnAPath):
         assert [m.id for m in store.messages.history(path)] == ["m1", "m2", "d3"]
         assert backend.revision(path) == 2
 
+    @pytest.mark.promise(108)
+    def test_the_answers_of_replace_and_pop_can_be_read_later(
+        self, backend: Bed, path: str
+    ) -> None:
+        store = backend.store
+        store.messages.replace(path, [user("new", id="n1"), user("newer", id="n2")])
+        store.messages.pop(path)
+        store.nodes.tombstone(path, ["n1", "nowhere"])
+        backend.reopen()
+        turns = [row.turn for row in backend.store.turns.list(path)]
+        answers = [backend.store.turns.get(path, turn) for turn in turns[1:]]
+        assert all(answer is not None for answer in answers)
+        replaced, popped, hidden = answers
+        assert (replaced.superseded, replaced.leaf) == (4, "n2")
+        assert [place.id for place in replaced.placed] == ["n1", "n2"]
+        assert (popped.affected, popped.leaf, popped.superseded) == (("n2",), "n1", 0)
+        assert hidden.affected == ("n1",)
+
     @pytest.mark.promise(77, 82)
     def test_what_was_superseded_is_hidden_from_the_graph(self, backend: Bed, path: str) -> None:
         backend.store.messages.replace(path, [user("new", id="n1")])

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.api import checks
-from ledgerstone.api.checks import IdRef
 from ledgerstone.codec import check_json, decode_json, encode_json, encode_struct, sha256
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.messages import Message, MessageBody, message, to_message
 from ledgerstone.records.nodes import MESSAGE, Node, Opaque

@@ -12,10 +12,10 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from ledgerstone import ids
-from ledgerstone.api import bodies, checks
 from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.intake import bodies, checks
 from ledgerstone.records.document import scrub_config
 from ledgerstone.records.messages import Message, MessageBody, message, to_message, tool_result
 from ledgerstone.records.nodes import MESSAGE

@@ -1,4 +1,3 @@
-# Generated from api/session_fields.py by tools/make_sync.py: edit that, then run `make sync`.
 """The fields of a session as callers give them, checked: for a record, or as a filter."""
 
 from __future__ import annotations
@@ -6,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ledgerstone import ids
-from ledgerstone.api_sync import checks, cursors
-from ledgerstone.api_sync.checks import Time
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.sessions import SessionFilter
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.checks import Time
 from ledgerstone.records.sessions import STATUSES, Cause, Session
 from ledgerstone.rules.filters import check_filter
 

@@ -1,0 +1,1 @@
+"""What callers hand in, checked and encoded: shared by both faces, no I/O."""
