@@ -283,10 +283,11 @@ class TestReplacingAPath(OnAPath):
         store.messages.pop(path)
         store.nodes.tombstone(path, ["n1", "nowhere"])
         backend.reopen()
-        turns = [row.turn for row in backend.store.turns.list(path)]
-        answers = [backend.store.turns.get(path, turn) for turn in turns[1:]]
-        assert all(answer is not None for answer in answers)
-        replaced, popped, hidden = answers
+        rows = backend.store.turns.list(path, after_revision=1)
+        replaced, popped, hidden = (backend.store.turns.get(path, row.turn) for row in rows)
+        assert replaced is not None
+        assert popped is not None
+        assert hidden is not None
         assert (replaced.superseded, replaced.leaf) == (4, "n2")
         assert [place.id for place in replaced.placed] == ["n1", "n2"]
         assert (popped.affected, popped.leaf, popped.superseded) == (("n2",), "n1", 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import Usage, tool_call, user
+from ledgerstone import Opaque, Usage, tool_call, user
 from ledgerstone.errors import TurnConflict
 from ledgerstone.testing.bed import Bed
 
@@ -44,6 +44,61 @@ OTHER: dict[str, Fill] = {
 }
 
 
+# Two turns that say the same kind of thing with other content: each pair must be told apart.
+PAIRS: dict[str, tuple[Fill, Fill]] = {
+    "state": (lambda t: t.state(a=1), lambda t: t.state(a=2)),
+    "a key of state": (lambda t: t.state(a=1), lambda t: t.state(b=1)),
+    "no state": (lambda t: t.state(a=None), lambda t: t.state(b=None)),
+    "usage": (lambda t: t.use("m", Usage(1)), lambda t: t.use("m", Usage(2))),
+    "model": (lambda t: t.use("m", Usage(1)), lambda t: t.use("n", Usage(1))),
+    "source": (lambda t: t.use("m", Usage(1)), lambda t: t.use("m", Usage(1), source="x")),
+    "value": (lambda t: t.value(b"x"), lambda t: t.value(b"y")),
+    "note": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m1", "k", 2)),
+    "note's key": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m1", "l", 1)),
+    "note's node": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m2", "k", 1)),
+    "run's status": (lambda t: t.run("created"), lambda t: t.run("done")),
+    "run's steps": (lambda t: t.run("running", steps=1), lambda t: t.run("running", steps=2)),
+    "config": (lambda t: t.head(config=1), lambda t: t.head(config=2)),
+    "frames": (lambda t: t.head(frames=[1]), lambda t: t.head(frames=[2])),
+    "config or frames": (
+        lambda t: t.head(config={"current": "", "frames": []}),
+        lambda t: t.head(frames=[], current_frame=""),
+    ),
+    "checkpoint": (
+        lambda t: t.checkpoint(turn_state={"n": 1}),
+        lambda t: t.checkpoint(turn_state={"n": 2}),
+    ),
+    "tombstone": (lambda t: t.tombstone("m1"), lambda t: t.tombstone("m2")),
+    "amendment": (
+        lambda t: t.amend("m1", metadata={"a": 1}),
+        lambda t: t.amend("m1", metadata={"a": 2}),
+    ),
+    "amended message": (
+        lambda t: t.amend("m1", is_summary=True),
+        lambda t: t.amend("m2", is_summary=True),
+    ),
+    "attachment": (lambda t: t.attach("a1"), lambda t: t.attach("a2")),
+    "kind": (lambda t: t.node("a", 1), lambda t: t.node("b", 1)),
+    "body": (lambda t: t.node("a", 1), lambda t: t.node("a", 2)),
+    "label": (lambda t: t.node("a", 1, label="x"), lambda t: t.node("a", 1, label="y")),
+    "meta": (lambda t: t.node("a", 1, meta={"k": 1}), lambda t: t.node("a", 1, meta={"k": 2})),
+    "values": (
+        lambda t: t.node("a", 1, values=["0" * 64]),
+        lambda t: t.node("a", 1, values=["1" * 64]),
+    ),
+    "format": (lambda t: t.node("a", Opaque("f", b"1")), lambda t: t.node("a", Opaque("g", b"1"))),
+    "opaque or not": (lambda t: t.node("a", Opaque("f", b"1")), lambda t: t.node("a", 1)),
+    "borders of fields": (
+        lambda t: t.node("ab", 1, label="c"),
+        lambda t: t.node("a", 1, label="bc"),
+    ),
+    "order": (
+        lambda t: (t.user("a"), t.user("b")),
+        lambda t: (t.user("b"), t.user("a")),
+    ),
+}
+
+
 class TestTheTurnHash:
     """Contract D26: everything that was said counts, nothing of the envelope does."""
 
@@ -69,6 +124,35 @@ class TestTheTurnHash:
             _plain(turn)
         other = backend.store.turns.begin(session, id="t")
         OTHER[name](other)
+        with backend.unchanged(session), pytest.raises(TurnConflict):
+            other.commit()
+
+    @pytest.mark.promise(112)
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_other_content_of_the_same_kind_counts(
+        self, backend: Bed, session: str, name: str
+    ) -> None:
+        first, second = PAIRS[name]
+        backend.store.messages.append(session, user("more", id="m2"))
+        turn = backend.store.turns.begin(session, id="t", run_id="r1")
+        first(turn)
+        turn.commit()
+        same = backend.store.turns.begin(session, id="t", run_id="r1")
+        first(same)
+        with backend.unchanged(session):
+            assert same.commit().replayed
+        other = backend.store.turns.begin(session, id="t", run_id="r1")
+        second(other)
+        with backend.unchanged(session), pytest.raises(TurnConflict):
+            other.commit()
+
+    @pytest.mark.promise(112)
+    def test_the_branch_counts(self, backend: Bed, session: str) -> None:
+        backend.store.branches.create(session, "side", at="m1")
+        with backend.store.turns.begin(session, id="t") as turn:
+            turn.user("hello")
+        other = backend.store.turns.begin(session, id="t", branch="side")
+        other.user("hello")
         with backend.unchanged(session), pytest.raises(TurnConflict):
             other.commit()
 
