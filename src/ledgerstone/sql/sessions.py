@@ -70,15 +70,7 @@ async def insert_session(
         tenant,
         session.id,
         incarnation,
-        session.user,
-        session.app,
-        session.title,
-        session.model,
-        session.cwd,
-        session.status,
-        _metadata(session),
-        session.parent,
-        _cause(session),
+        *_given(session),
         created_us,
         updated_us >> RECENCY_SHIFT,
     )
@@ -107,20 +99,8 @@ async def put_session(tx: Tx, command: PutSession) -> Session:
 
 
 async def _overwrite(tx: Tx, head: HeadRow, session: Session, updated_us: int) -> None:
-    await tx.run(
-        "overwrite_session",
-        head.number,
-        session.user,
-        session.app,
-        session.title,
-        session.model,
-        session.cwd,
-        session.status,
-        _metadata(session),
-        session.parent,
-        _cause(session),
-        updated_us >> RECENCY_SHIFT,
-    )
+    recency = updated_us >> RECENCY_SHIFT
+    await tx.run("overwrite_session", head.number, *_given(session), recency)
     await tx.run("touch_head", head.number, updated_us)
 
 
@@ -295,9 +275,9 @@ def session_of(row: Row) -> Session:
     )
 
 
-def _metadata(session: Session) -> bytes | None:
-    return None if session.metadata is None else encode_json(session.metadata, "metadata")
-
-
-def _cause(session: Session) -> bytes | None:
-    return None if session.cause is None else encode_struct(session.cause, "cause")
+def _given(session: Session) -> tuple[str | bytes | None, ...]:
+    """What a caller may set of a session row, in the order of its statements."""
+    metadata = None if session.metadata is None else encode_json(session.metadata, "metadata")
+    cause = None if session.cause is None else encode_struct(session.cause, "cause")
+    texts = (session.user, session.app, session.title, session.model, session.cwd, session.status)
+    return (*texts, metadata, session.parent, cause)

@@ -9,6 +9,7 @@ import msgspec
 from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import ledger
 from ledgerstone.rules.chain import GENESIS
+from ledgerstone.sql.paths import MAIN
 
 _usage = msgspec.json.Decoder(tuple[UsageEntry, ...])
 
@@ -46,7 +47,8 @@ class Told(msgspec.Struct):
             name, place = effects["branch"]
             self.branches[name] = place
         for name, place in effects.get("branches", []):
-            self.branches[name] = place
+            if name != MAIN:  # Its place stands in the turn row itself.
+                self.branches[name] = place
         for first, last in effects.get("gone", []):
             for ord in range(first, last + 1):
                 self.gone[ord] = revision

@@ -74,7 +74,9 @@ class TestForking(OnATree):
         backend.store.sessions.fork(tree, new_id="f")
         first = backend.store.messages.get("m1", session="f")
         assert first is not None
-        assert first.metadata == {"stars": 5}
+        assert (first.metadata, first.version) == ({"stars": 5}, 1)
+        versions = backend.store.messages.versions("m1", session="f")
+        assert [version.metadata for version in versions] == [{}, {"stars": 5}]
         assert backend.state("f") == {"k": 1}
         assert backend.store.leases.get("f") is None
         backend.store.messages.append("f", user("free to write"))

@@ -194,6 +194,16 @@ class TestNodes(OnATree):
         assert node is not None
         assert (node.parent, node.seq) == (None, 1)
 
+    def test_nodes_off_the_path_move_no_branch(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        store.nodes.append(tree, Node(id="e", kind="event"), user("aside", id="x"), on_path=False)
+        assert ids(store.nodes.path(tree)) == ["m1", "m2", "m3"]
+        aside, hung = store.nodes.get(tree, "e"), store.nodes.get(tree, "x")
+        assert aside is not None
+        assert hung is not None
+        assert (aside.parent, hung.parent) == ("m3", "m3")
+        assert store.messages.append(tree, user("next"))[0].parent == "m3"
+
     def test_appending_to_an_unknown_session_is_refused(self, backend: Bed) -> None:
         with pytest.raises(SessionNotFound):
             backend.store.nodes.append("nowhere", Node(kind="event", body=1))

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ledgerstone import assistant, user
+from ledgerstone.commands.leases import TakeLease
 from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, SessionDeleted, SessionNotFound
 from ledgerstone.records.leases import Lease
 from ledgerstone.testing.bed import Bed
@@ -98,6 +99,15 @@ class TestTakingALease(OnALeasedSession):
         assert lease.token != zombie.token
         with backend.unchanged(session), pytest.raises(Fenced):
             backend.store.messages.append(session, user("late"), lease=zombie)
+
+    def test_the_same_command_again_is_the_same_grant(self, backend: Bed, session: str) -> None:
+        """A lost answer is asked for again; that must not cost the asker its own fence."""
+        command = TakeLease(
+            tenant="default", session=session, owner="ann", token="t", ttl_us=5, fresh=True
+        )
+        first = backend.write(command)
+        assert first is not None
+        assert backend.write(command) == first
 
     @pytest.mark.promise(130)
     def test_ttl_zero_is_already_expired(self, backend: Bed, session: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledgerstone import assistant, user
+from ledgerstone import Usage, assistant, user
 from ledgerstone.errors import MessageNotFound
 from ledgerstone.records.sessions import SessionView
 from ledgerstone.testing.bed import Bed
@@ -173,13 +173,22 @@ class TestVerifying:
         store.messages.append("s", user("one", id="m1"), user("two", id="m2"), create=True)
         store.branches.create("s", "side", at="m1")
         store.messages.append("s", user("zwei"), branch="side")
+        for target in ("m1", None, "side", "m2"):
+            store.branches.move("s", "main", to=target)
+            store.branches.move("s", "side", to=target)
+            assert store.admin.verify("s").defects == []
+        store.branches.create("s", "gone", at="m1")
+        store.branches.delete("s", "gone")
         store.messages.amend("m1", session="s", metadata={"v": 1})
         store.messages.replace("s", [user("new")])
         store.nodes.tombstone("s", ["m1"])
         store.messages.pop("s")
         store.messages.clear("s")
         with store.turns.begin("s") as turn:
-            turn.state(k=1)
+            turn.state(k=1, gone=None)
+            turn.use("m", Usage(input=1))
+            turn.run("running")
+            turn.head(config={"a": 1}, frames=[1], current_frame="f")
             digest = turn.value(b"bytes")
             turn.node("plugin", 1, values=[digest])
             turn.checkpoint(turn_state={"n": 1}, execution=b"\x00")

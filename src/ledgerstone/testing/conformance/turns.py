@@ -274,6 +274,22 @@ class TestRepeating(OnASession):
         assert backend.store.turns.get(session, "nowhere") is None
         assert backend.store.turns.get("nowhere", "t") is None
 
+    @pytest.mark.promise(108, 109)
+    def test_a_turn_on_a_branch_is_answered_with_its_leaf_again(
+        self, backend: Bed, session: str
+    ) -> None:
+        store = backend.store
+        store.branches.create(session, "side", at="m1")
+        leaves = []
+        for text in ("aside", "aside", "more", "aside"):
+            turn = store.turns.begin(session, id=f"t {text}", branch="side")
+            turn.user(text, id=f"m {text}")
+            leaves.append(turn.commit().leaf)
+        assert leaves == ["m aside", "m aside", "m more", "m aside"]
+        found = store.turns.get(session, "t aside")
+        assert found is not None
+        assert (found.leaf, found.placed[0].parent) == ("m aside", "m1")
+
     @pytest.mark.promise(109)
     def test_a_failed_turn_leaves_no_stamp(self, backend: Bed, session: str) -> None:
         turn = backend.store.turns.begin(session, id="t")
