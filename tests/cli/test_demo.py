@@ -237,8 +237,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
-        # A job in the background inherits an ignored SIGINT, and then nothing could interrupt it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=_hear_interrupts,  # noqa: PLW1509
     )
     try:
         yield process
@@ -249,6 +248,11 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def _hear_interrupts() -> None:
+    """A job in the background inherits an ignored SIGINT; then nothing could interrupt it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def no_process_is_left(text: str) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ledgerstone import ids
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.handle import Handle
@@ -166,17 +168,20 @@ class Nodes:
     ) -> int:
         """Write notes beside a node, which need not exist yet; needs no lease.
 
-        Mode keep: the first body of a key stays; replace: the last one wins. Answers how many
-        were written. SessionNotFound, SessionDeleted.
+        Mode keep: the first body of a key stays; replace: the last one wins. `values` are stored
+        along, and each of these notes points at them. Answers how many were written.
+        SessionNotFound, SessionDeleted.
         """
         if not isinstance(notes, Mapping):
             raise InvalidValue("notes", f"an object expected, got {type(notes).__name__}")
+        kept = tuple(bodies.new_value(value) for value in values)
+        refs = [value.digest for value in kept]
         return self._handle.write(
             commands.AnnotateNodes(
                 tenant=self._handle.tenant,
                 session=checks.session_id(session),
-                notes=tuple(bodies.new_note(node, key, body) for key, body in notes.items()),
-                values=tuple(bodies.new_value(value) for value in values),
+                notes=tuple(bodies.new_note(node, key, body, refs) for key, body in notes.items()),
+                values=kept,
                 mode=checks.one_of(mode, MODES, "mode"),
             )
         )
@@ -232,7 +237,7 @@ class Nodes:
 def _new_node(node: Node | Message, on_path: bool) -> NewNode:
     if isinstance(node, Message):
         id = ids.check_id(node.id, "id") if node.id else ids.new_id()
-        return bodies.message_node(node, id, bodies.salt(), None)
+        return replace(bodies.message_node(node, id, bodies.salt(), None), on_path=on_path)
     return bodies.node_of(node, on_path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledgerstone import user
-from ledgerstone.errors import Fenced, LeaseHeld
+from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.conformance.leases import OnALeasedSession, take
 
@@ -46,6 +46,45 @@ class TestHolding(OnALeasedSession):
         ):
             pytest.fail("the block must not start")
         assert caught.value.owner == "bob"
+
+    @pytest.mark.promise(107)
+    def test_a_lapsed_hold_is_taken_again_when_nobody_wrote(
+        self, backend: Bed, session: str
+    ) -> None:
+        store = backend.store
+        with store.leases.hold(session, owner="ann", ttl_s=5, heartbeat=False) as held:
+            before = held.fence
+            backend.clock.advance(6)
+            store.messages.append(session, user("late but fine"), lease=held)
+            assert held.fence == before + 1
+            lease = store.leases.get(session)
+            assert lease is not None
+            assert lease.fence == held.fence
+        assert store.leases.get(session) is None
+        assert backend.texts(session)[-1] == "late but fine"
+
+    @pytest.mark.promise(107, 128)
+    def test_a_lapsed_hold_does_not_write_over_somebody_else(
+        self, backend: Bed, session: str
+    ) -> None:
+        store = backend.store
+        with store.leases.hold(session, owner="ann", ttl_s=5, heartbeat=False) as held:
+            backend.clock.advance(6)
+            store.messages.append(session, user("meanwhile"))
+            with pytest.raises(LeaseExpired):
+                store.messages.append(session, user("blind"), lease=held)
+        assert backend.texts(session)[-1] == "meanwhile"
+        assert store.leases.get(session) is None
+
+    @pytest.mark.promise(128)
+    def test_a_hold_that_another_took_over_is_fenced(self, backend: Bed, session: str) -> None:
+        store = backend.store
+        with store.leases.hold(session, owner="ann", ttl_s=5, heartbeat=False) as held:
+            backend.clock.advance(6)
+            successor = take(backend, "bob")
+            with backend.unchanged(session), pytest.raises(Fenced):
+                store.messages.append(session, user("zombie"), lease=held)
+        assert store.leases.get(session) == successor
 
     def test_leaving_the_block_never_releases_the_successor(
         self, backend: Bed, session: str

@@ -87,6 +87,19 @@ class TestNodes(OnATree):
         assert sorted(node.session for node in found) == ["f", "s"]
         assert backend.store.nodes.find("nowhere") == []
 
+    def test_the_nodes_of_a_purged_session_are_found_nowhere(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        store.sessions.fork(tree, new_id="f")
+        store.sessions.purge(tree)
+        assert [node.session for node in store.nodes.find("m1")] == ["f"]
+        assert {node.session for node in store.nodes.iter()} == {"f"}
+        store.sessions.purge("f")
+        assert store.nodes.find("m1") == []
+        assert store.messages.get("m1") is None
+        assert list(store.nodes.iter()) == []
+        store.messages.append(tree, user("again", id="m1"), create=True)
+        assert [node.session for node in store.nodes.find("m1")] == [tree]
+
     @pytest.mark.promise(77)
     def test_the_full_graph_has_every_branch_in_commit_order(self, backend: Bed, tree: str) -> None:
         nodes = list(backend.store.nodes.iter(tree, order="ord"))
@@ -193,6 +206,17 @@ class TestNodes(OnATree):
         node = backend.store.nodes.get(tree, "n")
         assert node is not None
         assert (node.parent, node.seq) == (None, 1)
+
+    def test_what_append_answers_is_what_is_read_later(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        made = store.nodes.append(
+            tree,
+            Node(id="e", kind="event", body={"a": [1]}, label="l", meta={"k": 1}, run_id="r"),
+            user("said", id="x", metadata={"m": 1}),
+            {"id": "o", "kind": "blob", "body": Opaque("bin", b"1")},
+        )
+        assert [node.kind for node in made] == ["event", "message", "blob"]
+        assert made == [store.nodes.get(tree, node.id) for node in made]
 
     def test_nodes_off_the_path_move_no_branch(self, backend: Bed, tree: str) -> None:
         store = backend.store
