@@ -356,6 +356,14 @@ class TestReplacingAPath(OnAPath):
         assert (done.kept, done.superseded) == (4, 2)
         assert backend.texts(path) == ["one", "two", "three", "four", "fünf"]
 
+    def test_the_base_of_another_list_is_refused(self, backend: Bed, path: str) -> None:
+        store = backend.store
+        store.branches.create(path, "side", at="m4")
+        base = store.messages.replace(path, [user("new")]).base
+        with backend.unchanged(path), pytest.raises(InvalidValue) as caught:
+            store.messages.replace(path, [user("new")], base=base, branch="side")
+        assert caught.value.field == "base"
+
     def test_an_overtaken_base_with_an_expected_leaf_is_refused(
         self, backend: Bed, path: str
     ) -> None:

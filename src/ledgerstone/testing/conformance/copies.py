@@ -96,6 +96,14 @@ class TestForking(OnATree):
         first, second = (backend.store.sessions.fork(tree) for _ in range(2))
         assert len({first.id, second.id, tree}) == 3
 
+    def test_a_fork_may_belong_to_another_user(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        store.sessions.create(id="of ada", user="ada", title="T", metadata={"k": 1})
+        store.messages.append("of ada", user("hi"))
+        same, other = store.sessions.fork("of ada"), store.sessions.fork("of ada", user="bob")
+        assert (same.user, other.user) == ("ada", "bob")
+        assert (other.title, other.metadata) == ("T", {"k": 1})
+
     def test_a_fork_verifies(self, backend: Bed, tree: str) -> None:
         backend.store.sessions.fork(tree, new_id="f")
         backend.store.messages.append("f", user("more"))
