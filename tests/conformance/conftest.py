@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -52,9 +52,9 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
         return Bed("memory", lambda: made, clock=clock, persistent=False, url="memory://")
     local = partial(open_file, path, clock)
     if variant == "sqlite":
-        return Bed("sqlite", local, clock=clock, url=path)
+        return file_bed(variant, local, path, clock)
     if variant == "sqlite-reopened":
-        return Bed("sqlite", lambda: Reopening(local), clock=clock, url=path, variant=variant)
+        return file_bed(variant, lambda: Reopening(local), path, clock)
     peer: Peer = request.getfixturevalue("peer")
 
     def both() -> Backend:
@@ -62,4 +62,8 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
         here = local()
         return TwoProcesses(here, peer.open(partial(open_file, path), clock))
 
-    return Bed("sqlite", both, clock=clock, url=path, variant=variant)
+    return file_bed(variant, both, path, clock)
+
+
+def file_bed(variant: str, make: Callable[[], Backend], path: str, clock: ManualClock) -> Bed:
+    return Bed("sqlite", make, clock=clock, url=path, variant=variant, sqlite_file=path)

@@ -51,12 +51,15 @@ class Bed:
         persistent: bool = True,
         url: str = "",
         variant: str = "",
+        sqlite_file: str | None = None,
     ) -> None:
         self.name = name
         self.variant = variant or name
         self.clock = clock
         self.persistent = persistent
         self.url = url
+        # A capability: the file whose rows tests may change behind the store's back.
+        self.sqlite_file = sqlite_file
         self._factory = factory
         self._port: Backend | None = None
         self._others: list[Backend] = []

@@ -292,7 +292,7 @@ class TestSecrets:
         raw = backend.ask(GetDocument(tenant="default", session="s", name="document"))
         assert raw is not None
         assert CANARY.encode() not in raw
-        if backend.name == "sqlite":
+        if backend.sqlite_file is not None:
             assert b"findable-7c2e" in bytes_on_disk(backend)
             assert CANARY.encode() not in bytes_on_disk(backend)
             backend.close()
