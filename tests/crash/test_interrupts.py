@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from tests.crash.plays import TENANT, commit_of
 
 WAIT_S = 5.0
 STATEMENTS_MAX = 100
+# Python 3.11 shows a tracer about 50 of them, 3.13 only those of the outer frames.
+LEAST_PLACES = 5
 PLACES_MAX = 2000
 ENGINE = ("sqlite.py", "sqlite_writer.py", "sqlite_connection.py", "file_lock.py")
 
@@ -248,11 +250,10 @@ def interrupt_everywhere(
 
         def interrupted(n: int = n) -> str:
             with Interrupter(ENGINE, n) as interrupter:
-                try:
+                # What a callback of the driver swallows is still a place that was tried.
+                with suppress(KeyboardInterrupt):
                     call(n)
-                except KeyboardInterrupt:
-                    return interrupter.where
-            return ""
+            return interrupter.where
 
         where = within(interrupted)
         check(n, where)
@@ -271,7 +272,7 @@ def test_a_blocking_write_interrupted_anywhere(backend: SqliteBackend) -> None:
 
     places = interrupt_everywhere(backend, lambda n: backend.write(victim(n)), check)
     print(f"{places} places")
-    assert places > 20
+    assert places > LEAST_PLACES
     assert broken == []
 
 
@@ -333,7 +334,7 @@ def test_waiters_of_an_interrupted_thread_are_answered(backend: SqliteBackend) -
             if thread.is_alive():
                 pytest.fail(f"place {n}, {where}: a neighbour hangs")
 
-    assert interrupt_everywhere(backend, call, check) > 20
+    assert interrupt_everywhere(backend, call, check) > LEAST_PLACES
 
 
 def _swallow(backend: SqliteBackend, command: Command[Any]) -> None:
