@@ -249,10 +249,9 @@ def interrupt_everywhere(
     for n in range(1, PLACES_MAX):
 
         def interrupted(n: int = n) -> str:
-            with Interrupter(ENGINE, n) as interrupter:
-                # What a callback of the driver swallows is still a place that was tried.
-                with suppress(KeyboardInterrupt):
-                    call(n)
+            # What a callback of the driver swallows is still a place that was tried.
+            with Interrupter(ENGINE, n) as interrupter, suppress(KeyboardInterrupt):
+                call(n)
             return interrupter.where
 
         where = within(interrupted)
