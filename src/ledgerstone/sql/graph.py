@@ -251,12 +251,12 @@ async def _repeated(tx: Tx, commit: Commit, written: int) -> bool:
 
 
 async def _first_taken(tx: Tx, commit: Commit) -> str:
-    first = base_of(commit.head) + commit.first_ord
+    """The first id that was there before this commit placed anything."""
     for node in commit.command.nodes:
         row = await tx.one("find_place", commit.head.number, node.id)
-        if row is not None and (not commit.first_ord or base_of(commit.head) + row[0] < first):
+        if row is not None and (not commit.first_ord or row[0] < commit.first_ord):
             return node.id
-    return commit.command.nodes[0].id
+    raise AssertionError("a node was not written, so its id is taken")
 
 
 def _same(node: NewNode, row: Any) -> bool:

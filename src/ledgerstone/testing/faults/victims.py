@@ -39,7 +39,7 @@ def lone(say: Say, backend: Backend, name: str, seed: int) -> None:
 
 
 def threaded(say: Say, backend: Backend, name: str, seed: int) -> None:
-    """Four threads on one store, all writing to one shared session and each to its own."""
+    """Four threads on one store, each with its own sessions and some shared with successors."""
     store = Store(backend)
     threads = [
         threading.Thread(
