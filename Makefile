@@ -53,6 +53,11 @@ demo: $(READY) ## an agent is killed in the middle of a turn, and nothing is los
 test: $(READY) ## the whole test suite (KILLS=n for more crashes)
 	@$(PYTEST) -m "not nightly" --kills $(KILLS)
 
+.PHONY: faults
+faults: $(READY) ## every fault test at full size; writes the table into docs/reliability.md
+	@$(PYTEST) -m faults --scale full --kills 500 --timeout 3600 \
+		--scores-table docs/reliability.md
+
 .PHONY: lint
 lint: $(READY) ## what `check` says about the text: style, types, layers, generated code
 	@echo "ruff check" && $(BIN)/ruff check --quiet $(CODE)

@@ -6,7 +6,11 @@ import random
 
 import pytest
 
-pytest_plugins = ["ledgerstone.testing.promises", "pytester"]
+pytest_plugins = [
+    "ledgerstone.testing.promises",
+    "ledgerstone.testing.scoreboard",
+    "pytester",
+]
 
 SEED_LIMIT = 2**32
 
