@@ -1,6 +1,7 @@
 """Canonical JSON: the only form in which bodies are stored, hashed and compared.
 
-UTF-8, sorted keys, no spaces. msgspec writes and reads it, with two exceptions it can not do:
+UTF-8, no spaces, the keys of free objects sorted, the fields of our own records in their own order
+with the type first (docs/adr/0005). msgspec writes and reads it, with two exceptions it can not do:
 lone surrogates take the standard library's escaped form, and NaN or Infinity are refused
 (msgspec would write null in silence). Nothing here revives objects: data in, data out.
 """
@@ -22,7 +23,9 @@ INT_DIGITS_MAX = 4000
 
 T = TypeVar("T")
 
-_encoder = msgspec.json.Encoder(order="sorted")
+_CONTAINERS = (dict, list, tuple)
+_SIMPLE = frozenset((str, bool, type(None)))
+_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 
 
@@ -31,7 +34,7 @@ def encode_struct(value: msgspec.Struct, field: str) -> bytes:
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
-        data = _escaped(msgspec.to_builtins(value), field)
+        data = _escaped(msgspec.to_builtins(value, order="deterministic"), field)
     if len(data) > BODY_BYTES_MAX:
         _refuse_size(len(data), field)
     return data
@@ -45,7 +48,7 @@ def encode_json(value: object, field: str) -> bytes:
             check_json(value, field)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError):
         check_json(value, field)
-        data = _escaped(value, field)
+        data = _escaped(msgspec.to_builtins(value, order="sorted"), field)
     if len(data) > BODY_BYTES_MAX:
         _refuse_size(len(data), field)
     return data
@@ -102,31 +105,46 @@ def parse_strict(text: str | bytes, field: str) -> Any:
     return value
 
 
-def check_json(value: object, field: str, depth: int = 1) -> None:
+def check_json(value: object, field: str) -> None:
     """InvalidValue naming the exact place where a value is not plain, finite, bounded JSON."""
-    if depth > DEPTH_MAX and isinstance(value, dict | list | tuple):
-        raise InvalidValue(field, f"nested deeper than {DEPTH_MAX}")
-    if value is None or isinstance(value, str | bool):
-        return
+    flaw = None if type(value) in _SIMPLE else _flaw(value, 1)
+    if flaw is not None:
+        raise InvalidValue(field + flaw[0], flaw[1])
+
+
+def _flaw(value: object, depth: int) -> tuple[str, str] | None:
+    """Where below a value something is wrong, and what; the path is only built when it is."""
+    if isinstance(value, _CONTAINERS):
+        if depth > DEPTH_MAX:
+            return "", f"nested deeper than {DEPTH_MAX}"
+        if isinstance(value, dict):
+            return _object_flaw(value, depth)
+        for n, item in enumerate(value):
+            flaw = None if type(item) in _SIMPLE else _flaw(item, depth + 1)
+            if flaw is not None:
+                return f"[{n}]{flaw[0]}", flaw[1]
+        return None
+    return _leaf_flaw(value)
+
+
+def _object_flaw(value: dict[Any, Any], depth: int) -> tuple[str, str] | None:
+    for key, item in value.items():
+        if not isinstance(key, str):
+            return "", f"object keys must be text, got {type(key).__name__}"
+        flaw = None if type(item) in _SIMPLE else _flaw(item, depth + 1)
+        if flaw is not None:
+            return f".{key[:64]}{flaw[0]}", flaw[1]
+    return None
+
+
+def _leaf_flaw(value: object) -> tuple[str, str] | None:
     if isinstance(value, int):
         if value.bit_length() > INT_DIGITS_MAX * 3:
-            raise InvalidValue(field, f"an integer has more than about {INT_DIGITS_MAX} digits")
-        return
+            return "", f"an integer has more than about {INT_DIGITS_MAX} digits"
+        return None
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidValue(field, f"{value} is not JSON")
-        return
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidValue(field, f"object keys must be text, got {type(key).__name__}")
-            check_json(item, f"{field}.{key[:64]}", depth + 1)
-        return
-    if isinstance(value, list | tuple):
-        for n, item in enumerate(value):
-            check_json(item, f"{field}[{n}]", depth + 1)
-        return
-    raise InvalidValue(field, f"{type(value).__name__} is not JSON")
+        return None if math.isfinite(value) else ("", f"{value} is not JSON")
+    return None if isinstance(value, str) else ("", f"{type(value).__name__} is not JSON")
 
 
 def sha256(data: bytes) -> str:
@@ -135,8 +153,9 @@ def sha256(data: bytes) -> str:
 
 
 def _escaped(value: object, field: str) -> bytes:
+    """The standard library's form of a value whose keys are in order already."""
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValue(field, str(error)) from None
     return text.encode("ascii")

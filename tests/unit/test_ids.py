@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import ids
 from ledgerstone.clock import wall_ns
 from ledgerstone.errors import InvalidValue
 from ledgerstone.ids import (
@@ -36,21 +35,22 @@ def test_a_new_id_is_a_uuid_of_version_7() -> None:
 
 
 def test_ids_of_one_draw_rise_and_keep_their_shape() -> None:
-    """Also across the end of a millisecond, where the fraction runs over."""
     made = new_ids(20_000)
     assert made == sorted(made)
     assert len(set(made)) == len(made)
     assert all(uuid.UUID(one).version == 7 for one in made[:: len(made) // 50])
 
 
-def test_a_fraction_that_runs_over_carries_into_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "wall_ns", lambda: 1_700_000_000_000_000_000 + 999_999)
-    made = new_ids(3)
+@pytest.mark.parametrize("noise", [b"\xff" * 8, bytes(8), b"\x00\x00" + b"\xff" * 6])
+def test_ids_of_one_draw_stay_in_their_last_field(noise: bytes) -> None:
+    """Wherever the counter begins, it neither wraps nor touches the random part before it."""
+    made = new_ids(3, noise)
     assert made == sorted(made)
-    times = [uuid.UUID(one).int >> 80 for one in made]
-    assert times[0] == 1_700_000_000_000
-    assert times[-1] == 1_700_000_000_001
+    numbers = [uuid.UUID(one).int for one in made]
+    assert numbers == list(range(numbers[0], numbers[0] + 3))
+    assert {one >> 48 for one in numbers} == {numbers[0] >> 48}
     assert all(uuid.UUID(one).version == 7 for one in made)
+    assert all(uuid.UUID(one).variant == uuid.RFC_4122 for one in made)
 
 
 def test_ids_made_one_after_the_other_rise_with_the_clock() -> None:

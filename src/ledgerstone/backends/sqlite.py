@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import apsw
 
+from ledgerstone.backends.brief_reads import is_brief
 from ledgerstone.backends.file_lock import FileLock
+from ledgerstone.backends.reader_threads import ReaderThreads
 from ledgerstone.backends.sqlite_connection import (
+    BUSY_TIMEOUT_MS,
     SqliteTx,
     connect,
+    from_driver,
     mapped,
     prepare_file,
     set_wal,
@@ -24,6 +26,7 @@ from ledgerstone.backends.sqlite_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import (
+    Busy,
     InvalidValue,
     NotADatabase,
     NotSupported,
@@ -34,6 +37,7 @@ from ledgerstone.errors import (
 from ledgerstone.records.reports import Capabilities, Health
 from ledgerstone.sql.handlers import READS, WRITES, Handler
 from ledgerstone.sql.migrate import migrations, newest
+from ledgerstone.sql.tx import Row
 from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
@@ -46,9 +50,17 @@ SAFE_SQLITE = (3, 51, 3)
 
 
 def open_sqlite(
-    path: str, *, durability: str | None = None, clock: Clock | None = None
+    path: str,
+    *,
+    durability: str | None = None,
+    clock: Clock | None = None,
+    vfs: str | None = None,
 ) -> SqliteBackend:
-    """Open or create a store file; refuses less durability than was asked for."""
+    """Open or create a store file; refuses less durability than was asked for.
+
+    `vfs` names a file layer that was registered with SQLite: fault tests put theirs here. Such a
+    store can be written to and not read from, since its one connection is the writer's.
+    """
     level = durability or "power"
     if level not in DURABILITY:
         raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
@@ -56,7 +68,7 @@ def open_sqlite(
     prepare_file(path)
     had_log = os.path.exists(path + "-wal")
     with mapped(path):
-        connection = connect(path)
+        connection = connect(path, vfs)
         try:
             check_file(connection, path)
             _configure(connection, path, level)
@@ -135,7 +147,7 @@ class SqliteBackend:
         self._file_lock = lock
         self._writer = Writer(connection, path, clock, self._file_lock)
         self._idle: list[SqliteTx] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ReaderThreads(READER_THREADS)
         self._closed = False
         self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
 
@@ -151,17 +163,25 @@ class SqliteBackend:
         self._check_usable(command)
         return await self._writer.awrite(command)  # type: ignore[no-any-return]
 
-    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+    def read(self, queries: Sequence[Query[Any]], *, wait_ms: int = BUSY_TIMEOUT_MS) -> list[Any]:
         self._check_usable()
-        with self._reader() as tx:
+        tx = None
+        try:
+            tx = self._take_reader()
+            tx.set_patience(wait_ms)
             return self._read_snapshot(tx, queries)
+        except (apsw.Error, OSError, UnicodeEncodeError) as error:
+            raise from_driver(error, self._path) from error
+        finally:
+            if tx is not None:
+                self._give_back(tx)
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         self._check_usable()
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(READER_THREADS, "ledgerstone-reader")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self.read, queries)
+        if len(queries) == 1 and is_brief(queries[0]):
+            with suppress(Busy):
+                return self.read(queries, wait_ms=0)
+        return await self._threads.run(self.read, queries)  # type: ignore[no-any-return]
 
     def _read_snapshot(self, tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
         """All queries see one moment of the store."""
@@ -175,22 +195,28 @@ class SqliteBackend:
             if tx.in_transaction:
                 tx.execute("ROLLBACK")
 
-    @contextmanager
-    def _reader(self) -> Iterator[SqliteTx]:
+    def _take_reader(self) -> SqliteTx:
         """A connection for one reader at a time; idle ones are used again."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            connection = connect(self._path)
+            connection.execute("PRAGMA query_only = 1")
+            return SqliteTx(connection)
+
+    def _give_back(self, tx: SqliteTx) -> None:
+        self._idle.append(tx)
+        if self._closed:
+            self._close_idle()
+
+    def _ask(self, query: str) -> list[Row]:
+        """All rows of one statement without arguments."""
         with mapped(self._path):
+            tx = self._take_reader()
             try:
-                tx = self._idle.pop()
-            except IndexError:
-                connection = connect(self._path)
-                connection.execute("PRAGMA query_only = 1")
-                tx = SqliteTx(connection)
-            try:
-                yield tx
+                return run_now(tx.all(query))
             finally:
-                self._idle.append(tx)
-                if self._closed:
-                    self._close_idle()
+                self._give_back(tx)
 
     def _close_idle(self) -> None:
         """Close what nobody uses; a connection in use is closed by its reader, who comes later."""
@@ -200,8 +226,7 @@ class SqliteBackend:
 
     def tenants(self) -> list[str]:
         self._check_usable()
-        with self._reader() as tx:
-            return [row[0] for row in run_now(tx.all("list_tenants"))]
+        return [row[0] for row in self._ask("list_tenants")]
 
     def health(self) -> Health:
         self._check_usable()
@@ -225,9 +250,8 @@ class SqliteBackend:
         )
 
     def _counts(self) -> dict[str, int]:
-        with self._reader() as tx:
-            row = run_now(tx.one("count_rows"))
-        return dict(zip(("sessions", "nodes", "turns"), row or (), strict=True))
+        row = self._ask("count_rows")[0]
+        return dict(zip(("sessions", "nodes", "turns"), row, strict=True))
 
     def close(self) -> None:
         if self._closed or os.getpid() != self._pid:
@@ -235,12 +259,13 @@ class SqliteBackend:
             self._closed = True
             return
         self._closed = True
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
+        self._threads.close()
         self._close_idle()
-        with mapped(self._path):
-            self._writer.close()
-        self._file_lock.close()
+        try:
+            with mapped(self._path):
+                self._writer.close()
+        finally:
+            self._file_lock.close()
 
     def _check_usable(self, command: Command[Any] | None = None) -> None:
         if self._closed:

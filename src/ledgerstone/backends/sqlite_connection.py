@@ -37,16 +37,23 @@ FOLDER_MODE = 0o700
 class SqliteTx:
     """The transaction that handlers await; every call returns at once."""
 
-    __slots__ = ("_connection", "execute", "now_us")
+    __slots__ = ("_connection", "execute", "now_us", "patience_ms")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self.patience_ms = BUSY_TIMEOUT_MS
         self.execute = connection.execute
         self.now_us = 0
 
     @property
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
+
+    def set_patience(self, wait_ms: int) -> None:
+        """How long to wait for somebody who locks the whole file."""
+        if wait_ms != self.patience_ms:
+            self._connection.set_busy_timeout(wait_ms)
+            self.patience_ms = wait_ms
 
     def close(self) -> None:
         """Let the connection go."""
@@ -95,13 +102,24 @@ def prepare_file(path: str) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    """The folder and those above it; os.makedirs would leave the upper ones open to everybody."""
+    """The folder and those above it, durable; os.makedirs would leave them open to everybody."""
     if not os.path.isdir(folder):
-        _make_folder(os.path.dirname(folder))
+        above = os.path.dirname(folder)
+        _make_folder(above)
         with suppress(FileExistsError):
             os.mkdir(folder, FOLDER_MODE)
         if not os.path.isdir(folder):
             raise FileExistsError(folder)
+        _flush_folder(above)
+
+
+def _flush_folder(folder: str) -> None:
+    """From now on the names in this folder survive a power cut."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _from_os(error: OSError, path: str) -> LedgerstoneError:
@@ -112,11 +130,14 @@ def _from_os(error: OSError, path: str) -> LedgerstoneError:
     return Unavailable(f"can not open {path}: {error.strerror}")
 
 
-def connect(path: str) -> apsw.Connection:
+def connect(path: str, vfs: str | None = None) -> apsw.Connection:
     """A bare connection; settings that change the file come later."""
     flags = apsw.SQLITE_OPEN_READWRITE
-    connection = apsw.Connection(path, flags=flags, statementcachesize=STATEMENT_CACHE)
+    connection = apsw.Connection(path, flags=flags, vfs=vfs, statementcachesize=STATEMENT_CACHE)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if vfs is not None:
+        # A file layer from outside shares no memory between connections: this is the only one.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA temp_store = MEMORY")  # Savepoints keep their journal there.
     # Without it SQLite prepares joins anew whenever other values are bound: 10x for find_head.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -139,9 +160,9 @@ def set_wal(connection: apsw.Connection) -> str:
 
 
 def setting(connection: apsw.Connection, pragma: str) -> Any:
-    """The answer of a PRAGMA."""
-    row = connection.execute(pragma).fetchone()
-    return None if row is None else row[0]
+    """The answer of a PRAGMA that was carried out to its end: some commit only then."""
+    rows = connection.execute(pragma).fetchall()
+    return rows[0][0] if rows else None
 
 
 @contextmanager
@@ -149,12 +170,17 @@ def mapped(path: str) -> Iterator[None]:
     """What the driver raises, as what the caller can react to."""
     try:
         yield
-    except apsw.Error as error:
-        raise translate(error, path) from error
-    except OSError as error:
-        raise _from_os(error, path) from error
-    except UnicodeEncodeError as error:
-        raise InvalidValue("text", "lone surrogates are only allowed in bodies") from error
+    except (apsw.Error, OSError, UnicodeEncodeError) as error:
+        raise from_driver(error, path) from error
+
+
+def from_driver(error: Exception, path: str) -> LedgerstoneError:
+    """One error of the driver, the system or the encoding as one of ours."""
+    if isinstance(error, apsw.Error):
+        return translate(error, path)
+    if isinstance(error, OSError):
+        return _from_os(error, path)
+    return InvalidValue("text", "lone surrogates are only allowed in bodies")
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:

@@ -73,6 +73,7 @@ class Writer:
         self._waiting: deque[Job] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._caller: asyncio.AbstractEventLoop | None = None
         self._poison: str | None = None
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -96,11 +97,18 @@ class Writer:
     async def awrite(self, command: Command[Any]) -> Any:
         """Hand one command to the writer thread; cancelling the wait does not touch it."""
         job = Job(command)
-        job.loop = asyncio.get_running_loop()
-        job.future = job.loop.create_future()
+        loop = job.loop = asyncio.get_running_loop()
+        future = job.future = loop.create_future()
         self._accept(job, serve=True)
+        if self._caller is not loop:
+            # At the end of this round of the loop: all that its tasks send by then is one group.
+            self._caller = loop
+            loop.call_soon(self._call_writer)
+        return await future
+
+    def _call_writer(self) -> None:
+        self._caller = None
         self._wake.put(True)
-        return await job.future
 
     def run_alone(self, work: Callable[[apsw.Connection], Any]) -> Any:
         """Use the connection while no group is under way."""
@@ -116,11 +124,13 @@ class Writer:
             self._wake.put(False)
             thread.join()
         with self._lock:
-            while self._waiting:
-                self._run_group()
-            # Only a store that is closed on purpose tidies its log away.
-            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-            self._connection.close()
+            try:
+                while self._waiting:
+                    self._run_group()
+                # Only a store that is closed on purpose tidies its log away.
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+            finally:
+                self._connection.close()
 
     def _accept(self, job: Job, *, serve: bool = False) -> None:
         # A lock of its own: an event loop must not wait here for a group's flush to disk.

@@ -25,7 +25,7 @@ class Query(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     tenant: str
 
 
-class Guard(msgspec.Struct, frozen=True):
+class Guard(msgspec.Struct, frozen=True, gc=False):
     """Under which ownership and at which revision a write may happen."""
 
     fence: int | None = None

@@ -17,7 +17,7 @@ from ledgerstone.records.usage import UsageEntry
 _UNSET = msgspec.UNSET
 
 
-class NewNode(msgspec.Struct, frozen=True):
+class NewNode(msgspec.Struct, frozen=True, gc=False):
     """A node to append.
 
     `parent` UNSET means: after the node before it on the branch. `on_path` nodes become the

@@ -36,6 +36,17 @@ def salt() -> bytes:
     return os.urandom(SALT_BYTES)
 
 
+def fresh_names(count: int) -> list[tuple[str, bytes]]:
+    """Ids with a salt each, the first one last: whoever pops gets them in order."""
+    random = os.urandom(ids.RANDOM_BYTES + SALT_BYTES * count)
+    names = []
+    at = len(random)
+    for id in reversed(ids.new_ids(count, random[: ids.RANDOM_BYTES])):
+        names.append((id, random[at - SALT_BYTES : at]))
+        at -= SALT_BYTES
+    return names
+
+
 def plain_body(role: Any, content: object) -> MessageBody:
     """The body of a message that is nothing but its parts."""
     if type(content) is str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,7 +38,7 @@ class Content:
     commit carries, by the name of the command's field.
     """
 
-    __slots__ = ("_salts", "_spare", "messages", "more", "nodes", "run_id", "session")
+    __slots__ = ("_spare", "messages", "more", "nodes", "run_id", "session")
 
     def __init__(self, session: str, run_id: str | None) -> None:
         self.session = session
@@ -48,8 +47,7 @@ class Content:
 
     def empty(self) -> None:
         """Forget what was collected."""
-        self._spare: list[str] = []
-        self._salts = b""
+        self._spare: list[tuple[str, bytes]] = []
         self.messages: list[Message] = []
         self.nodes: list[NewNode] = []
         self.more: dict[str, Any] = {}
@@ -60,14 +58,9 @@ class Content:
 
     def draw(self) -> tuple[str, bytes]:
         """A fresh id and a salt."""
-        spare = self._spare
-        if not spare:
-            spare += ids.new_ids(IDS_PER_DRAW)
-            spare.reverse()
-            self._salts = os.urandom(bodies.SALT_BYTES * IDS_PER_DRAW)
-        id = spare.pop()
-        start = bodies.SALT_BYTES * len(spare)
-        return id, self._salts[start : start + bodies.SALT_BYTES]
+        if not self._spare:
+            self._spare = bodies.fresh_names(IDS_PER_DRAW)
+        return self._spare.pop()
 
     def say(self, role: str, content: object, fields: dict[str, Any]) -> Message:
         """Add a message of one role."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from ledgerstone.codec import decode_struct, encode_struct
 from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
@@ -34,8 +33,7 @@ def store_run(tx: Tx, standing: Standing, run: Run, moment_us: int) -> Run:
             raise SessionBindingMismatch(row.session, standing.id)
         old = _read(run.id, row)
         _forget_place(tx, row.number, run.id)
-    settled = settle(run, old, moment_us)
-    settled = replace(settled, incarnation=standing.head.incarnation)
+    settled = settle(run, old, moment_us, standing.head.incarnation)
     data = encode_struct(settled, "run")
     tx.state.runs.put(key, RunRow(standing.number, standing.id, data))
     times = (settled.updated_us, settled.created_us)

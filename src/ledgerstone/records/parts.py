@@ -104,9 +104,12 @@ def to_parts(content: object, field: str) -> list[AnyPart]:
         return []
     if isinstance(content, Part | dict):
         content = [content]
-    if not isinstance(content, Iterable):
+    if not isinstance(content, list | tuple | Iterable):
         raise InvalidValue(field, f"text or parts expected, got {type(content).__name__}")
-    return [_to_part(part, f"{field}[{n}]") for n, part in enumerate(content)]
+    return [
+        Text(part) if type(part) is str else _to_part(part, f"{field}[{n}]")
+        for n, part in enumerate(content)
+    ]
 
 
 def read_part(data: Any) -> AnyPart:
@@ -135,11 +138,11 @@ def _to_part(part: object, field: str) -> AnyPart:
 
 def _check_free(part: Part, field: str) -> None:
     """The places of a typed part where a caller may put anything."""
-    if isinstance(part, ToolCall):
-        check_json(part.arguments, f"{field}.arguments")
-    elif isinstance(part, ToolResult):
-        check_json(part.content, f"{field}.content")
-    elif isinstance(part, Json):
-        check_json(part.value, f"{field}.value")
+    name = _FREE.get(type(part))
+    if name is not None:
+        check_json(getattr(part, name), f"{field}.{name}")
     elif isinstance(part, Text) and not isinstance(part.text, str):
         raise InvalidValue(f"{field}.text", f"text expected, got {type(part.text).__name__}")
+
+
+_FREE = {ToolCall: "arguments", ToolResult: "content", Json: "value"}

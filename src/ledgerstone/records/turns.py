@@ -10,7 +10,7 @@ from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import UsageEntry
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Where a commit put one node."""
 
     id: str

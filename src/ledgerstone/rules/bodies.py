@@ -13,16 +13,20 @@ from ledgerstone.records.messages import ROLES, MessageBody
 from ledgerstone.records.nodes import Opaque
 from ledgerstone.records.parts import read_part
 
-_decoder = msgspec.json.Decoder(MessageBody)
 ROLE_NUMBERS: dict[str, int] = {role: n for n, role in enumerate(ROLES, start=1)}
+ROLE_NAMES: dict[int, str] = dict(enumerate(ROLES, start=1))
+
+# Who reads thousands of bodies calls these two by himself: `read_body` is a call more for each.
+decode_body = msgspec.json.Decoder(MessageBody).decode
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 def read_body(data: bytes, where: str) -> MessageBody:
     """A stored message body."""
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _read_loosely(data, None, where)
+        return decode_body(data)
+    except UNREADABLE:
+        return read_loosely(data, None, where)
 
 
 def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:
@@ -31,7 +35,7 @@ def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:
         changes = decode_json(patch)
     except ValueError as error:
         raise Corrupt("amendments", where, "patch", str(error)) from None
-    return _read_loosely(data, changes, where)
+    return read_loosely(data, changes, where)
 
 
 def read_any(data: bytes, format: str | None, where: str) -> Any:
@@ -54,7 +58,7 @@ def read_meta(data: bytes | None, where: str) -> dict[str, Any]:
         raise Corrupt("nodes", where, "meta", str(error)) from None
 
 
-def _read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> MessageBody:
+def read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> MessageBody:
     """The slow way: parts we do not know stay as they are, surrogates come back."""
     try:
         fields = json.loads(data)

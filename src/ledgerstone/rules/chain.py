@@ -34,8 +34,17 @@ def turn_hash(command: CommitTurn) -> bytes:
     """The hash of what a commit says; ids, times, fence, revision and claims are not in it."""
     content: list[bytes | str | int | None] = [command.kind, command.branch]
     for node in command.nodes:
-        content += (node.kind, node.role, node.label, node.run_id, node.meta, node.format)
-        content += (node.body, "".join(node.refs), int(node.on_path))
+        content += (
+            node.kind,
+            node.role,
+            node.label,
+            node.run_id,
+            node.meta,
+            node.format,
+            node.body,
+            "".join(node.refs),
+            int(node.on_path),
+        )
     if command.rewind is not None:
         content += _rewind_content(command.rewind)
     if _has_more(command):
@@ -95,12 +104,19 @@ def _move_content(move: BranchMove) -> tuple[str | int | None, ...]:
 
 def _run_content(run: Run) -> bytes:
     # Defaults are left out by identity, so equal texts must be the same object.
-    return encode_struct(replace(run, status=intern(run.status), **_RUN_TIMES), "run")
+    status = intern(run.status)
+    if status is not run.status or run.created_us or run.updated_us or _has_times(run):
+        run = replace(run, status=status, **_RUN_TIMES)
+    return encode_struct(run, "run")
+
+
+def _has_times(run: Run) -> bool:
+    return run.started_us is not None or run.finished_us is not None
 
 
 def commitment(node: NewNode, created_us: int) -> bytes:
-    """What the chain knows of a new node."""
-    return commit_fields(
+    """What the chain knows of a new node: `commit_fields` of its row, without the detour."""
+    envelope = (
         node.salt,
         node.role,
         node.kind,
@@ -110,8 +126,8 @@ def commitment(node: NewNode, created_us: int) -> bytes:
         node.format,
         "".join(node.refs),
         created_us,
-        node.body,
     )
+    return sha256(_pack(envelope) + node.body).digest()
 
 
 def commit_fields(

@@ -15,13 +15,15 @@ def merge(ledger: bytes | None, added: tuple[UsageEntry, ...]) -> bytes | None:
     """The ledger with new entries added in, first seen first."""
     if not added:
         return ledger
-    lines = {(line.source, line.model): line for line in read(ledger)}
+    lines = read(ledger)
     for entry in added:
-        key = (entry.source, entry.model)
-        old = lines.get(key)
-        usage = entry.usage if old is None else old.usage + entry.usage
-        lines[key] = UsageEntry(entry.model, usage, entry.source)
-    return _encoder.encode(list(lines.values()))
+        for n, line in enumerate(lines):
+            if line.model == entry.model and line.source == entry.source:
+                lines[n] = UsageEntry(entry.model, line.usage + entry.usage, entry.source)
+                break
+        else:
+            lines.append(UsageEntry(entry.model, entry.usage, entry.source))
+    return _encoder.encode(lines)
 
 
 def read(ledger: bytes | None) -> list[UsageEntry]:

@@ -12,7 +12,7 @@ RECENCY_SHIFT = 17
 index at most once per bucket, and rows of one bucket are sorted by the exact time."""
 
 
-class HeadRow(msgspec.Struct):
+class HeadRow(msgspec.Struct, gc=False):
     """One session's head. Ords are positions in commit order, 0 means none.
 
     leaf     where `main` stands as stored     tip   its nearest live ancestor, or itself

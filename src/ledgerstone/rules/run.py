@@ -16,7 +16,7 @@ _MOVES = {
 }
 
 
-def settle(run: Run, old: Run | None, moment_us: int) -> Run:
+def settle(run: Run, old: Run | None, moment_us: int, incarnation: int) -> Run:
     """The run as it is stored: legal transition, creation time kept, times filled in."""
     if old is not None and run.status not in _MOVES[old.status]:
         raise IllegalTransition(run.id, old.status, run.status)
@@ -31,6 +31,7 @@ def settle(run: Run, old: Run | None, moment_us: int) -> Run:
         started_us = moment_us
     return replace(
         run,
+        incarnation=incarnation,
         created_us=created_us,
         started_us=started_us,
         finished_us=finished_us,

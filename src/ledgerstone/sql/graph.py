@@ -19,6 +19,7 @@ from ledgerstone.errors import (
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.chain import commitment, frame
+from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import base_of
 from ledgerstone.sql.paths import MAIN, effective, id_at, places_above, stored_leaf, tip_of
@@ -129,66 +130,56 @@ async def _tombstone(tx: Tx, commit: Commit, ords: list[int]) -> None:
 
 async def append(tx: Tx, commit: Commit) -> bool:
     """Add the new nodes; False when all of them were there already, with the same content."""
+    nodes, head, on_main = commit.command.nodes, commit.head, commit.on_main
     if not await _all_new(tx, commit):
         return await _repeated(tx, commit, 0)
-    head = commit.head
     commit.first_ord = head.ord + 1
-    places: dict[str, tuple[int, int]] = {}
-    last_id = await id_at(tx, head, commit.tip)
-    rows = []
-    for node in commit.command.nodes:
-        if node.parent is msgspec.UNSET:
-            parent, above, parent_id = commit.tip, commit.tip_seq, last_id
-        else:
-            parent, above = await _parent(tx, commit, node.parent, places)
+    moment_us, ord, base = commit.moment_us, head.ord, base_of(head)
+    tip, tip_seq, tip_id = commit.tip, commit.tip_seq, commit.main_id
+    if tip != head.tip:
+        tip_id = await id_at(tx, head, tip)
+    rows, placed, links = [], commit.placed, commit.links
+    fresh: dict[str, tuple[int, int]] = {}
+    for node in nodes:
+        parent, above, parent_id, role = tip, tip_seq, tip_id, node.role
+        if node.parent is not msgspec.UNSET:
+            parent, above = await _parent(tx, commit, node.parent, fresh)
             parent_id = node.parent if parent else None
-            commit.recount = commit.recount or (commit.on_main and node.on_path)
-        place = Placed(
-            node.id, head.ord + 1, above + 1, parent_id, node.created_us or commit.moment_us
+            commit.recount = commit.recount or (on_main and node.on_path)
+        if parent != ord:
+            head.branched = 1
+        ord, seq, created_us = ord + 1, above + 1, node.created_us or moment_us
+        fresh[node.id] = (ord, seq)
+        placed.append(Placed(node.id, ord, seq, parent_id, created_us))
+        links.append((ord, parent, node.id, commitment(node, created_us)))
+        rows.append(
+            (
+                base + ord,
+                parent,
+                seq,
+                role,
+                # A message is told by its role; without kind and label its row is smaller.
+                node.kind if role is None else None,
+                node.label if role is None else node.label or None,
+                None if node.run_id is None else commit.runs[node.run_id].wrote(ord),
+                node.meta,
+                node.format,
+                "".join(node.refs) or None,
+                created_us,
+                node.id,
+                node.salt,
+                node.body,
+            )
         )
-        rows.append(_place(commit, node, place, parent))
-        places[node.id] = (place.ord, place.seq)
         if node.on_path:
-            commit.leaf = commit.tip = place.ord
-            commit.tip_seq, last_id = place.seq, node.id
-            if commit.on_main and node.role is not None:
-                _count(commit, place.ord, node.role)
+            tip, tip_seq, tip_id = ord, seq, node.id
+            commit.leaf = ord
+            if on_main and role is not None:
+                _count(head, ord, role)
+    head.live += len(nodes)
+    head.ord, commit.tip, commit.tip_seq = ord, tip, tip_seq
     written = await tx.many("insert_node", rows)
     return written == len(rows) or await _repeated(tx, commit, written)
-
-
-def _place(commit: Commit, node: NewNode, place: Placed, parent: int) -> tuple[Any, ...]:
-    """The row of a new node, noted in everything that must know of it."""
-    head, ord = commit.head, place.ord
-    head.ord = ord
-    head.live += 1
-    if parent != ord - 1:
-        head.branched = 1
-    commit.placed.append(place)
-    commit.links.append((ord, parent, node.id, commitment(node, place.created_us)))
-    run = None
-    if node.run_id is not None:
-        row = commit.runs[node.run_id]
-        row.wrote(ord)
-        run = row.number
-    # A message is told by its role; leaving kind and label out saves bytes in every row.
-    is_message = node.role is not None
-    return (
-        base_of(head) + ord,
-        parent,
-        place.seq,
-        node.role,
-        None if is_message else node.kind,
-        None if is_message and not node.label else node.label,
-        run,
-        node.meta,
-        node.format,
-        "".join(node.refs) or None,
-        place.created_us,
-        node.id,
-        node.salt,
-        node.body,
-    )
 
 
 async def _all_new(tx: Tx, commit: Commit) -> bool:
@@ -200,7 +191,7 @@ async def _all_new(tx: Tx, commit: Commit) -> bool:
     nodes = commit.command.nodes
     if len({node.id for node in nodes}) < len(nodes):
         raise InvalidValue("id", "the same id is given to two nodes")
-    if all(node.parent is msgspec.UNSET for node in nodes):
+    if not [node for node in nodes if node.parent is not msgspec.UNSET]:
         return True
     for n, node in enumerate(nodes):
         if await tx.one("find_place", commit.head.number, node.id) is not None:
@@ -210,11 +201,11 @@ async def _all_new(tx: Tx, commit: Commit) -> bool:
     return True
 
 
-def _count(commit: Commit, ord: int, role: int) -> None:
-    commit.head.messages += 1
+def _count(head: HeadRow, ord: int, role: int) -> None:
+    head.messages += 1
     if role == 2:
-        commit.head.users += 1
-        commit.head.first_user = commit.head.first_user or ord
+        head.users += 1
+        head.first_user = head.first_user or ord
 
 
 async def _parent(

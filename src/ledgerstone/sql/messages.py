@@ -16,9 +16,16 @@ from ledgerstone.errors import Corrupt
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page
-from ledgerstone.rules.bodies import ROLE_NUMBERS, read_amended, read_body
+from ledgerstone.rules.bodies import (
+    ROLE_NAMES,
+    UNREADABLE,
+    decode_body,
+    read_amended,
+    read_body,
+    read_loosely,
+)
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.sql.heads import base_of, find_head
+from ledgerstone.sql.heads import base_of, find_head, find_outline
 from ledgerstone.sql.paths import MAIN, count_path, end_of, id_at, places_above, tip_of
 from ledgerstone.sql.runs import run_names
 from ledgerstone.sql.tx import Row, Tx
@@ -29,7 +36,7 @@ Patch = tuple[int, int, bytes]
 
 async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
     """A path, or its newest or oldest part, oldest first."""
-    head = await find_head(tx, query.tenant, query.session)
+    head = await find_outline(tx, query.tenant, query.session)
     if head is None:
         return []
     leaf = await end_of(tx, head, query.branch, query.at, deleted=query.deleted)
@@ -93,32 +100,34 @@ async def messages_of(
 ) -> list[Message]:
     """Rows as records, with the newest amendments applied."""
     patches = await _patches(tx, head, rows, revision) if head.amended and rows else {}
-    runs = await _runs(tx, head, rows) if head.runs else {}
+    run_id = (await _runs(tx, head, rows) if head.runs else {}).get
+    base, before, before_id = base_of(head), 0, None
     found = []
-    before, before_id = 0, None
     for key, parent, seq, role, run, created_us, id, raw, deleted_us in rows:
+        ord = key - base
         if parent != before:
             before_id = await id_at(tx, head, parent)
-        ord = key & 0xFFFFFFFF
-        patch = patches.get(ord)
-        body = read_body(raw, id) if patch is None else read_amended(raw, patch[2], id)
-        if ROLE_NUMBERS[body.role] != role:
+        try:
+            body = decode_body(raw)
+        except UNREADABLE:
+            body = read_loosely(raw, None, id)
+        if ROLE_NAMES.get(role) != body.role:
             raise Corrupt("nodes", id, "role", f"{role!r} does not fit the body")
-        found.append(
-            Message(
-                body=body,
-                id=id,
-                session=session,
-                ord=ord,
-                seq=seq,
-                parent=before_id,
-                run_id=runs.get(run),
-                created_us=created_us,
-                updated_us=None if patch is None else patch[1],
-                deleted_us=deleted_us,
-                version=0 if patch is None else patch[0],
-            )
+        message = Message(
+            body=body,
+            id=id,
+            session=session,
+            ord=ord,
+            seq=seq,
+            parent=before_id,
+            run_id=run_id(run),
+            created_us=created_us,
+            deleted_us=deleted_us,
         )
+        if ord in patches:
+            version, updated_us, patch = patches[ord]
+            message = _version(message, version, updated_us, read_amended(raw, patch, id))
+        found.append(message)
         before, before_id = ord, id
     return found
 
@@ -204,7 +213,7 @@ async def count_messages(tx: Tx, query: CountMessages) -> int:
 
 async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
     """Messages of the main path by inclusive position."""
-    head = await find_head(tx, query.tenant, query.session)
+    head = await find_outline(tx, query.tenant, query.session)
     if head is None:
         return []
     first, beyond = query.first - 1, query.last + 1

@@ -7,7 +7,6 @@ the id, the stretch of ords the run wrote and, when there is one, the record.
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
 
 from ledgerstone.codec import decode_struct, encode_struct
 from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
@@ -32,10 +31,11 @@ class RunRow(msgspec.Struct):
     body: bytes | None = None
     old: Run | None = None
 
-    def wrote(self, ord: int) -> None:
-        """The run wrote this node too."""
+    def wrote(self, ord: int) -> int:
+        """Note that the run wrote this node too; answers the run's number."""
         self.first_ord = self.first_ord or ord
         self.last_ord = ord
+        return self.number
 
 
 async def put_run(tx: Tx, command: PutRun) -> Run:
@@ -63,7 +63,7 @@ async def open_record(tx: Tx, tenant: str, head: HeadRow, id: str) -> RunRow:
             own = RunRow(key & 0xFFFFFFFF, first_ord, last_ord)
         if body is not None and old is None:
             old = _read(id, body)
-    row = own or _new_row(head)
+    row = own or new_row(head)
     row.old = old
     return row
 
@@ -71,10 +71,11 @@ async def open_record(tx: Tx, tenant: str, head: HeadRow, id: str) -> RunRow:
 async def open_mention(tx: Tx, head: HeadRow, id: str) -> RunRow:
     """The session's row of a run that nodes name; no record is needed for that."""
     row = await tx.one("place_run", head.number, id)
-    return _new_row(head) if row is None else RunRow(row[0] & 0xFFFFFFFF, row[1], row[2])
+    return new_row(head) if row is None else RunRow(row[0] & 0xFFFFFFFF, row[1], row[2])
 
 
-def _new_row(head: HeadRow) -> RunRow:
+def new_row(head: HeadRow) -> RunRow:
+    """The row of a run that the session meets for the first time."""
     head.runs += 1
     return RunRow(head.runs)
 
@@ -83,8 +84,7 @@ def settle_record(head: HeadRow, row: RunRow, run: Run, moment_us: int) -> Run:
     """The record as it will be stored, projected on the head; the caller writes both."""
     if row.old is not None and row.old.session != run.session:
         raise SessionBindingMismatch(row.old.session, run.session)
-    settled = rules.settle(run, row.old, moment_us)
-    stored = replace(settled, incarnation=head.incarnation)
+    stored = rules.settle(run, row.old, moment_us, head.incarnation)
     rules.point(head, stored)
     row.body = encode_struct(stored, "run")
     return stored

@@ -24,7 +24,7 @@ from ledgerstone.sql.commits import Commit, runs_of, settle_branch
 from ledgerstone.sql.heads import base_of, find_head, move_head, move_recency, set_lease
 from ledgerstone.sql.notes import drop_notes_of, write_notes
 from ledgerstone.sql.paths import id_at
-from ledgerstone.sql.runs import open_mention, open_record, save_run, settle_record
+from ledgerstone.sql.runs import new_row, open_mention, open_record, save_run, settle_record
 from ledgerstone.sql.sessions import insert_session
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.work import complete_claims
@@ -32,22 +32,26 @@ from ledgerstone.sql.work import complete_claims
 
 async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     """Everything a turn is, or nothing; a repeated turn gets the first answer again."""
-    head = await find_head(tx, command.tenant, command.session)
-    if head is None:
+    run = None if command.run is None else command.run.id
+    row = await tx.one("find_commit", command.tenant, command.session, command.turn, run)
+    if row is None:
         if command.create is None:
             raise SessionNotFound(command.session)
-        head = await insert_session(tx, command.tenant, command.create)
+        head, run_known, tip_id = await insert_session(tx, command.tenant, command.create), 1, None
     else:
-        stamp = await tx.one("find_turn", head.number, command.turn)
-        if stamp is not None:
-            return await _repeat(tx, head, command, stamp)
+        head = HeadRow(*row[:-3])
+        turn_known, run_known, tip_id = row[-3:]
+        if turn_known:
+            return await _repeat(tx, head, command)
     check_alive(command.session, head)
     check_guard(command.session, head, command.guard, tx.now_us)
-    commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1)
+    commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1, tip_id)
     if command.complete:
         await complete_claims(tx, command.session, head, command.complete)
         commit.effects["completed"] = list(command.complete)
     await graph.open_branch(tx, commit)
+    if command.run is not None and not run_known:
+        commit.runs[command.run.id] = new_row(head)
     await _open_runs(tx, commit)
     if command.rewind is not None:
         await graph.rewind(tx, commit, command.rewind)
@@ -63,7 +67,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
 async def _open_runs(tx: Tx, commit: Commit) -> None:
     """The rows of the runs that the commit names, before nodes carry their numbers."""
     command, head = commit.command, commit.head
-    if command.run is not None:
+    if command.run is not None and command.run.id not in commit.runs:
         id = command.run.id
         commit.runs[id] = await open_record(tx, command.tenant, head, id)
     for node in command.nodes:
@@ -199,8 +203,10 @@ async def _answer(tx: Tx, commit: Commit, revision: int, *, replayed: bool) -> T
     )
 
 
-async def _repeat(tx: Tx, head: HeadRow, command: CommitTurn, stamp: Row) -> TurnCommitted:
+async def _repeat(tx: Tx, head: HeadRow, command: CommitTurn) -> TurnCommitted:
     """The first answer; a release that was asked for is still carried out."""
+    stamp = await tx.one("find_turn", head.number, command.turn)
+    assert stamp is not None
     if stamp[2] != command.hash:
         raise TurnConflict(command.session, command.turn)
     guard = command.guard

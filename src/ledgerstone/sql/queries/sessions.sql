@@ -14,6 +14,12 @@ select h.number, s.incarnation, s.deleted_us,
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.id = :id and s.purged = 0
 
+-- name: find_outline(tenant, id)
+-- What a read of paths must know of a session.
+select h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs
+from sessions s join heads h on h.number = s.number
+where s.tenant = :tenant and s.id = :id and s.purged = 0
+
 -- name: insert_session(tenant, id, incarnation, user, app, title, model, cwd, status, metadata, parent, cause, created_us, recency)
 -- A new session row; its number comes back.
 insert into sessions (tenant, id, incarnation, user, app, title, model, cwd, status, metadata,
