@@ -151,9 +151,11 @@ class Writer:
 
     def _serve(self) -> None:
         while self._wake.get():
-            # Whatever was raised, everybody in that group was told; the next one must be served.
-            with suppress(BaseException), self._lock:
-                self._run_group()
+            # One call stands for everything that waits, even for more than one group.
+            while self._waiting:
+                # Whatever was raised, everybody in that group was told; the next must be served.
+                with suppress(BaseException), self._lock:
+                    self._run_group()
 
     def _run_group(self) -> None:
         """Everything that waits now, up to a bound: one transaction, then all answers."""

@@ -1,0 +1,74 @@
+"""Group commit from an event loop: everybody is answered, in as few flushes as possible."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ledgerstone import AsyncStore, user
+from ledgerstone.backends.sqlite import SqliteBackend
+from ledgerstone.backends.sqlite_writer import GROUP_MAX
+
+
+def test_more_turns_at_once_than_fit_into_one_group(tmp_path: Path) -> None:
+    """All are sent in one round of the loop, so the writer is called once for several groups."""
+    count = 2 * GROUP_MAX + 10
+
+    async def write() -> None:
+        async with await AsyncStore.open(tmp_path / "store.db") as store:
+            turns = [store.turns.begin(f"s{n % 40}", create=True) for n in range(count)]
+            for turn in turns:
+                turn.add(user("hello"))
+            async with asyncio.timeout(60):
+                done = await asyncio.gather(*(turn.commit() for turn in turns))
+            assert len({(one.session, one.revision) for one in done}) == count
+
+    asyncio.run(write())
+
+
+def test_what_one_round_of_the_loop_sends_is_one_group(tmp_path: Path) -> None:
+    groups: list[int] = []
+
+    async def write() -> None:
+        async with await AsyncStore.open(tmp_path / "store.db") as store:
+            backend = store._handle.backend
+            assert isinstance(backend, SqliteBackend)
+            commit_group = backend._writer._commit_group
+
+            def counted(group: list) -> None:
+                groups.append(len(group))
+                commit_group(group)
+
+            backend._writer._commit_group = counted  # type: ignore[method-assign]
+            for _ in range(3):
+                appends = (
+                    store.messages.append(f"s{n}", user("hi"), create=True) for n in range(50)
+                )
+                await asyncio.gather(*appends)
+
+    asyncio.run(write())
+    assert groups == [50, 50, 50]
+
+
+def test_two_loops_on_one_backend_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """A loop that was stopped before it called the writer must not keep another one waiting."""
+
+    async def begin(store: AsyncStore) -> None:
+        asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
+        await store.messages.append("s", user("first"), create=True)
+
+    async def go_on(store: AsyncStore) -> None:
+        async with asyncio.timeout(30):
+            await store.messages.append("s", user("second"), create=True)
+            texts = [one.text for one in await store.messages.history("s")]
+        assert texts == ["first", "second"]
+        await store.close()
+
+    first = asyncio.new_event_loop()
+    store = first.run_until_complete(AsyncStore.open(tmp_path / "store.db"))
+    stopped = first.create_task(begin(store))
+    first.run_forever()
+    assert not stopped.done()
+    asyncio.run(go_on(store))
+    first.run_until_complete(stopped)
+    first.close()
