@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import uuid
 
 from ledgerstone.clock import wall_ns
 from ledgerstone.errors import InvalidValue
@@ -56,9 +55,15 @@ def derive(*parts: str) -> str:
 
 def check_id(value: object, field: str) -> str:
     """The id as text, or InvalidValue naming the field."""
-    if isinstance(value, uuid.UUID):
+    if type(value) is not str and _is_uuid(value):
         return str(value)
     return _check_text(value, field, ID_CHARS_MAX, empty=False)
+
+
+def _is_uuid(value: object) -> bool:
+    from uuid import UUID  # Here: it loads `platform`, and most programs never need it.
+
+    return isinstance(value, UUID)
 
 
 def check_label(value: object, field: str) -> str:

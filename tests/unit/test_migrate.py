@@ -46,7 +46,7 @@ def test_a_gap_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (folder / "0001_one.sql").write_text("create table one (x)")
     (folder / "0003_three.sql").write_text("create table three (x)")
     (folder / "README.md").write_text("not a step")
-    monkeypatch.setattr("ledgerstone.sql.migrate.resources.files", lambda package: tmp_path)
+    monkeypatch.setattr("ledgerstone.sql.texts._HERE", str(tmp_path))
     migrations.cache_clear()
     try:
         with pytest.raises(ValueError, match="not numbered"):

@@ -6,11 +6,13 @@ is done in less time than that. Here a read is one item in a queue and one call 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio
 
 Work: TypeAlias = Callable[[Any], Any]
 _Item: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Work, Any] | None"
@@ -28,6 +30,8 @@ class ReaderThreads:
 
     async def run(self, work: Work, argument: Any) -> Any:
         """What `work(argument)` answers or raises, in another thread."""
+        import asyncio  # Here: a blocking program never needs it.
+
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._busy += 1

@@ -7,13 +7,12 @@ is being flushed to disk, the next one gathers; nobody waits for a group to fill
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
@@ -30,6 +29,9 @@ from ledgerstone.errors import (
 )
 from ledgerstone.sql.handlers import WRITES
 from ledgerstone.trampoline import run_now
+
+if TYPE_CHECKING:
+    import asyncio
 
 GROUP_MAX = 256
 CHECKPOINT_PAGES = 4000
@@ -96,6 +98,8 @@ class Writer:
 
     async def awrite(self, command: Command[Any]) -> Any:
         """Hand one command to the writer thread; cancelling the wait does not touch it."""
+        import asyncio  # Here: a blocking program is open before asyncio would be imported.
+
         job = Job(command)
         loop = job.loop = asyncio.get_running_loop()
         future = job.future = loop.create_future()

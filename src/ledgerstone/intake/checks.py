@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import uuid
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
@@ -31,12 +30,14 @@ LIMIT_MAX = 200
 TEXT_CHARS_MAX = 4096
 INT_BOUND = 1 << 62
 
+if TYPE_CHECKING:
+    from uuid import UUID
+
+# As text: uuid, which loads `platform`, is only imported by programs that use it.
 SessionRef: TypeAlias = (
-    str | uuid.UUID | Session | Lease | Held | Head | Picker | SessionState | Message | Run
+    "str | UUID | Session | Lease | Held | Head | Picker | SessionState | Message | Run"
 )
-IdRef: TypeAlias = (
-    str | uuid.UUID | Message | Node | Session | Run | Claim | Attachment | DraftRecord
-)
+IdRef: TypeAlias = "str | UUID | Message | Node | Session | Run | Claim | Attachment | DraftRecord"
 Time: TypeAlias = datetime | int
 
 _OF_SESSION = (Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord)

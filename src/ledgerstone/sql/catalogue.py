@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
+
+from ledgerstone.sql.texts import sql_files
 
 _NAME = re.compile(r"-- name: (\w+)\(([\w, ]*)\)\s*$")
 _CONDITION = re.compile(r"\s*-- if ([\w, ]+)$")
@@ -64,13 +65,11 @@ def _conditional(line: str) -> tuple[frozenset[str], str]:
 def load() -> dict[str, Statement]:
     """Every statement of the family, by name."""
     found: dict[str, Statement] = {}
-    folder = resources.files("ledgerstone.sql") / "queries"
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".sql"):
-            for statement in parse(file.read_text("utf-8")):
-                if statement.name in found:
-                    raise ValueError(f"two queries are named {statement.name}")
-                found[statement.name] = statement
+    for _, text in sql_files("queries"):
+        for statement in parse(text):
+            if statement.name in found:
+                raise ValueError(f"two queries are named {statement.name}")
+            found[statement.name] = statement
     return found
 
 

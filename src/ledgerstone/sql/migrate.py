@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 
 import msgspec
+
+from ledgerstone.sql.texts import sql_files
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql\Z")
 
@@ -22,12 +23,11 @@ class Migration(msgspec.Struct, frozen=True):
 @cache
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """Every step for a database, in order and without gaps."""
-    folder = resources.files("ledgerstone.sql") / "migrations" / dialect
     found = []
-    for file in folder.iterdir():
-        match = _FILE.match(file.name)
+    for name, text in sql_files("migrations", dialect):
+        match = _FILE.match(name)
         if match is not None:
-            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+            found.append(Migration(int(match[1]), match[2], text))
     found.sort(key=lambda migration: migration.version)
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
         raise ValueError(f"the migrations of {dialect} are not numbered 1, 2, 3, ...")
