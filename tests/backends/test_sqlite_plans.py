@@ -55,7 +55,7 @@ def scans(connection: apsw.Connection, text: str) -> list[str]:
         step
         for step in steps
         if step.startswith("SCAN")
-        and step not in ("SCAN path", "SCAN l", "SCAN CONSTANT ROW")
+        and step not in ("SCAN path", "SCAN jump", "SCAN l", "SCAN CONSTANT ROW")
         and "(subquery" not in step
     ]
 
@@ -70,6 +70,12 @@ def test_a_tenant_list_by_kind_uses_its_index(connection: apsw.Connection) -> No
     given = frozenset({"kind", "label", "by_id_desc"})
     text, _ = load()["list_tenant_nodes"].variant(given)
     assert scans(connection, text) == []
+
+
+def test_stretches_are_found_through_their_index(connection: apsw.Connection) -> None:
+    plan = connection.execute("EXPLAIN QUERY PLAN " + load()["walk_jumps"].text, (1, 2)).fetchall()
+    found = [str(row[3]) for row in plan if "nodes_jumps" in str(row[3])]
+    assert len(found) == 2, plan
 
 
 def test_the_newest_sessions_of_a_user_are_not_sorted_whole(connection: apsw.Connection) -> None:

@@ -26,7 +26,15 @@ from ledgerstone.rules.bodies import (
 )
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.heads import base_of, find_head, find_outline
-from ledgerstone.sql.paths import MAIN, count_path, end_of, id_at, places_above, tip_of
+from ledgerstone.sql.paths import (
+    MAIN,
+    count_path,
+    end_of,
+    id_at,
+    places_above,
+    stretches,
+    tip_of,
+)
 from ledgerstone.sql.runs import run_names
 from ledgerstone.sql.tx import Row, Tx
 
@@ -65,34 +73,32 @@ async def read_path(
     last: int | None = None,
     first: int | None = None,
 ) -> list[Row]:
-    """Rows of a path, oldest first: a range when it is straight, else a walk from the leaf."""
-    if leaf == 0 or last == 0 or first == 0:
+    """Rows of a path, oldest first, read as the ranges that its straight stretches are."""
+    if leaf == 0:
         return []
-    base = base_of(head)
     given = {
         "messages": messages or None,
         "nodes": None if messages else True,
         "spoken": True if messages or kind == MESSAGE else None,
         "live": live or None,
         "kind": None if kind == MESSAGE else kind,
-        "after_seq": after_seq or None,
-        "before_seq": before_seq,
+        "ascending": True if last is None else None,
+        "descending": None if last is None else True,
     }
-    if not head.branched:
-        forward = last is None
-        rows = await tx.pick(
-            "read_straight",
-            first=base + 1,
-            last=base + leaf,
-            ascending=forward or None,
-            descending=None if forward else True,
-            limit=first if forward else last,
-            **given,
-        )
-        return rows if forward else rows[::-1]
-    rows = await tx.pick("read_walked", base=base, leaf=base + leaf, limit=last, **given)
-    rows.reverse()
-    return rows if first is None else rows[:first]
+    base, wanted = base_of(head), first if last is None else last
+    parts = await stretches(tx, head, leaf)
+    if last is None:
+        parts.reverse()
+    found: list[Row] = []
+    for part in parts:
+        low, high = part.within(after_seq, before_seq)
+        left = None if wanted is None else wanted - len(found)
+        if left == 0:
+            break
+        if low <= high:
+            bounds = {"first": base + low, "last": base + high, "limit": left}
+            found += await tx.pick("read_straight", **bounds, **given)
+    return found if last is None else found[::-1]
 
 
 async def messages_of(

@@ -1,10 +1,13 @@
 """Places and paths in the graph.
 
-A session that never branched has the straight path 1..leaf, read as one range. Once a node's
-parent was not its predecessor, paths are walked from the leaf upwards.
+A path is made of straight stretches, in each of which every node follows its predecessor in commit
+order. A session that never branched has one of them, 1..leaf. Where a new one begins stands in an
+index, so finding the stretches of a path takes as long as it has branched, not as long as it is.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.heads import base_of
@@ -71,6 +74,34 @@ async def places_above(tx: Tx, head: HeadRow, leaf: int, stop: int) -> list[Row]
     if not head.branched:
         return await tx.all("places_between", base + stop + 1, base + leaf)
     return await tx.all("walk_places", base, base + leaf, stop)
+
+
+class Stretch(NamedTuple):
+    """Nodes that follow each other, by ord; `seq` is the position of the first of them."""
+
+    first: int
+    last: int
+    seq: int
+
+    def within(self, after_seq: int, before_seq: int | None) -> tuple[int, int]:
+        """First and last ord of the positions between the two; first > last when there are none."""
+        low = self.first + max(0, after_seq + 1 - self.seq)
+        if before_seq is None:
+            return low, self.last
+        return low, min(self.last, self.first + before_seq - 1 - self.seq)
+
+
+async def stretches(tx: Tx, head: HeadRow, leaf: int) -> list[Stretch]:
+    """The straight parts of the path that ends at an ord, newest first."""
+    if not head.branched:
+        return [Stretch(1, leaf, 1)]
+    base, found, end = base_of(head), list[Stretch](), leaf
+    for first, parent, seq in await tx.all("walk_jumps", base, base + leaf):
+        found.append(Stretch(first, end, seq))
+        end = min(parent, first - 1)  # Always the parent, unless the file is damaged.
+    if end > 0 and (not found or found[-1].first > 1):
+        found.append(Stretch(1, end, 1))
+    return found
 
 
 async def count_path(tx: Tx, head: HeadRow, leaf: int) -> Row:

@@ -70,8 +70,23 @@ where n.role is not null and n.deleted_us is null
 -- Hide one node.
 update nodes set deleted_us = :deleted_us, deleted_rev = :deleted_rev where key = :key
 
--- name: read_straight(first, last, messages, nodes, spoken, live, kind, after_seq, before_seq, ascending, descending, limit)
--- Messages or nodes of a path without branches.
+-- name: walk_jumps(base, leaf)
+-- Where the straight stretches of a path begin, newest first; the oldest one, from ord 1, is not named.
+with recursive jump (key, parent, seq) as (
+  select n.key, n.parent, n.seq from nodes n where n.key = (
+    select max(j.key) from nodes j
+    where j.key > :base and j.key <= :leaf and j.parent <> (j.key & 4294967295) - 1)
+  union all
+  select n.key, n.parent, n.seq from jump join nodes n on n.key = (
+    select max(j.key) from nodes j
+    where j.key > :base and j.key <= :base + jump.parent
+      and j.parent <> (j.key & 4294967295) - 1)
+  where jump.parent > 0 and :base + jump.parent < jump.key
+)
+select key - :base, parent, seq from jump
+
+-- name: read_straight(first, last, messages, nodes, spoken, live, kind, ascending, descending, limit)
+-- Messages or nodes of a straight stretch.
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
 select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
   n.created_us, n.id, n.body, n.deleted_us -- if nodes
@@ -81,31 +96,8 @@ where n.key between :first and :last and n.body is not null
   and n.role is not null -- if spoken
   and n.deleted_us is null -- if live
   and n.kind = :kind -- if kind
-  and n.seq > :after_seq -- if after_seq
-  and n.seq < :before_seq -- if before_seq
 order by n.key -- if ascending
 order by n.key desc -- if descending
-limit :limit -- if limit
-
--- name: read_walked(base, leaf, messages, nodes, spoken, live, kind, after_seq, before_seq, limit)
--- Messages or nodes of a path that is walked from its leaf, newest first.
-with recursive path (key, parent) as (
-  select key, parent from nodes where key = :leaf
-  union all
-  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0 and :base + path.parent < path.key
-)
-select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
-  n.created_us, n.id, n.body, n.deleted_us -- if nodes
-from path join nodes n on n.key = path.key
-  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if nodes
-where n.body is not null
-  and n.role is not null -- if spoken
-  and n.deleted_us is null -- if live
-  and n.kind = :kind -- if kind
-  and n.seq > :after_seq -- if after_seq
-  and n.seq < :before_seq -- if before_seq
 limit :limit -- if limit
 
 -- name: read_run(number, run_id, live)

@@ -94,6 +94,8 @@ create table nodes (
   commitment blob
 ) strict;
 create unique index nodes_id on nodes (id, key >> 32);
+-- Where a straight stretch of the graph begins: a node whose parent is not its predecessor.
+create index nodes_jumps on nodes (key) where parent <> (key & 4294967295) - 1;
 create index nodes_kind on nodes (kind, label, id) where kind is not null;
 create index nodes_label on nodes (key >> 32, kind, label, id) where kind is not null;
 
