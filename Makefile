@@ -10,7 +10,7 @@ WORKERS ?= 2
 KILLS ?= 100
 # The promises that `make promises` insists on, and where.
 REQUIRED ?= 1-89,101-130
-BACKENDS ?= memory,sqlite
+BACKENDS ?= memory,sqlite,file
 CODE := $(wildcard src tests tools bench examples)
 TYPED := $(wildcard src tests tools bench)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
@@ -76,9 +76,26 @@ check: lint ## lint, types, layers, tidy, generated code, fast tests; about a mi
 check-all: check ## check, and the whole suite with 500 kills
 	@$(PYTEST) --kills 500
 
+# The peers have an environment of their own, so that the one for development stays lean.
+BENCH_VENV := .venv-bench
+PEERS ?= yes
+ARGS ?=
+
+$(BENCH_VENV)/.locked: requirements/bench.txt
+	@echo "making $(BENCH_VENV) from requirements/bench.txt (once; about a minute)"
+	@$(PYTHON) -m venv --clear $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python -m pip install -qq --disable-pip-version-check \
+		--require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(BENCH_VENV)/.ready: $(BENCH_VENV)/.locked pyproject.toml
+	@$(BENCH_VENV)/bin/python -m pip install -qq --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@
+
 .PHONY: bench
-bench: $(READY) ## time the hot paths against the raw floor
-	@$(BIN)/python -m bench
+bench: $(if $(PEERS),$(BENCH_VENV)/.ready,$(READY)) ## floors, peers and ours (PEERS= without; ARGS=--quick)
+	@$(if $(PEERS),$(BENCH_VENV),$(VENV))/bin/python -m bench $(if $(PEERS),,--no-peers) $(ARGS)
 
 .PHONY: promises
 promises: $(READY) ## prove the promises and print, last, how many each backend keeps
@@ -102,13 +119,13 @@ $(LOCK_VENV)/.locked: requirements/lock.txt
 
 .PHONY: lock
 lock: $(LOCK_VENV)/.locked ## write the hash-locked requirements anew (UPGRADE=1: newest versions)
-	@for name in core dev lock; do \
+	@for name in core dev bench lock; do \
 		$(COMPILE) requirements/$$name.in -o requirements/$$name.txt || exit 1; \
 	done
 
 .PHONY: clean
 clean: ## remove the environment and everything a tool left behind
-	@rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	@rm -rf $(VENV) $(LOCK_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .coverage .coverage.* htmlcov
 	@find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
 import statistics
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 
 SYNCS = 60
 PAGE_BYTES = 4096
+SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -20,6 +22,8 @@ class Machine(msgspec.Struct, frozen=True):
     python: str
     sqlite: str
     apsw: str
+    standard_sqlite: str
+    standard_synchronous: str
     system: str
     filesystem: str
     fsync_ms: float
@@ -28,8 +32,16 @@ class Machine(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return (
             f"{self.cores} cores, {self.system}, Python {self.python}, SQLite {self.sqlite} "
-            f"(apsw {self.apsw}), {self.filesystem}, fdatasync of one page {self.fsync_ms:.2f} ms, "
+            f"(apsw {self.apsw}; the peers use Python's own {self.standard_sqlite}), "
+            f"{self.filesystem}, fdatasync of one page {self.fsync_ms:.2f} ms, "
             f"load {self.load_1m:.1f} at the start"
+        )
+
+    def short(self) -> str:
+        """One line below a chart."""
+        return (
+            f"{self.cores} cores, Python {self.python}, SQLite {self.sqlite}, {self.filesystem}, "
+            f"fdatasync {self.fsync_ms:.2f} ms"
         )
 
 
@@ -39,11 +51,24 @@ def describe(directory: Path) -> Machine:
         python=platform.python_version(),
         sqlite=apsw.sqlite_lib_version(),
         apsw=apsw.apsw_version(),
+        standard_sqlite=sqlite3.sqlite_version,
+        standard_synchronous=standard_synchronous(directory),
         system=f"{platform.system()} {platform.release()}",
         filesystem=filesystem(directory),
         fsync_ms=fsync_ms(directory),
         load_1m=os.getloadavg()[0],
     )
+
+
+def standard_synchronous(directory: Path) -> str:
+    """What a connection of the standard library has in WAL mode when nobody sets it."""
+    path = directory / "synchronous"
+    connection = sqlite3.connect(path)
+    connection.execute("pragma journal_mode = wal")
+    (level,) = connection.execute("pragma synchronous").fetchone()
+    connection.close()
+    path.unlink()
+    return SYNCHRONOUS[level]
 
 
 def fsync_ms(directory: Path) -> float:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
-from bench.work import Turn
-
 Direction = Literal["at most", "at least"]
-Verdict = Literal["ok", "missed", "unclear"]
+Verdict = Literal["ok", "missed", "unclear", "noise"]
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -59,46 +57,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Writer(Protocol):
-    """Anything that commits a turn; the blocking ones return None, the others an awaitable."""
-
-    @property
-    def name(self) -> str: ...
-
-    def create(self, numbers: Iterable[int]) -> Awaitable[None] | None: ...
-
-    def commit(self, number: int, turn: Turn) -> Awaitable[None] | None: ...
-
-    def tidy(self) -> None: ...
-
-
-class Reader(Protocol):
-    """Anything that gives back messages as typed objects."""
-
-    @property
-    def name(self) -> str: ...
-
-    def load(self, number: int) -> Awaitable[Sequence[object]] | Sequence[object]: ...
-
-    def last(self, number: int, count: int) -> Awaitable[Sequence[object]] | Sequence[object]: ...
-
-
 class Series:
-    """The samples of one contender in one case, kept by round."""
+    """The samples of one contender in one case, kept by round; not everyone is in every round."""
 
-    def __init__(self) -> None:
-        self.rounds: list[list[float]] = []
+    def __init__(self, samples: Sequence[float] = ()) -> None:
+        self.rounds: dict[int, list[float]] = {0: list(samples)} if samples else {}
 
-    def add(self, samples: list[float]) -> None:
-        self.rounds.append(samples)
+    def add(self, samples: Sequence[float], number: int | None = None) -> None:
+        self.rounds[len(self.rounds) if number is None else number] = list(samples)
 
     @property
     def samples(self) -> list[float]:
-        return [sample for one in self.rounds for sample in one]
+        return [sample for one in self.rounds.values() for sample in one]
 
     @property
-    def medians(self) -> list[float]:
-        return [statistics.median(one) for one in self.rounds]
+    def medians(self) -> dict[int, float]:
+        return {number: statistics.median(one) for number, one in self.rounds.items()}
 
 
 def percentile(samples: Iterable[float], share: float) -> float:
@@ -108,7 +82,17 @@ def percentile(samples: Iterable[float], share: float) -> float:
 
 def ratios(ours: Series, floor: Series) -> list[float]:
     """Round against round: what disturbs the machine for a second disturbs both."""
-    return [mine / least for mine, least in zip(ours.medians, floor.medians, strict=True)]
+    mine, least = ours.medians, floor.medians
+    return [mine[number] / least[number] for number in mine if number in least]
+
+
+def over(series: Series, base: Series) -> Series:
+    """One series divided by another, round by round."""
+    made = Series()
+    for number, median in series.medians.items():
+        if number in base.medians:
+            made.add([median / base.medians[number]], number)
+    return made
 
 
 def row(
@@ -120,8 +104,10 @@ def row(
     *,
     floor: tuple[str, Series] | None = None,
     bar: Bar | None = None,
+    noise: bool = False,
     note: str = "",
 ) -> Row:
+    """A row of the report; `noise` marks the floor against itself, which has nothing to reach."""
     samples = series.samples
     line = Row(
         workload=workload,
@@ -140,6 +126,7 @@ def row(
     ratio = statistics.median(paired)
     best = 0.9 if unit.endswith("/s") else 0.1
     quiet = percentile(samples, best) / percentile(floor[1].samples, best)
+    verdict = bar.judge(ratio, quiet) if bar else None
     return msgspec.structs.replace(
         line,
         floor=floor[0],
@@ -148,5 +135,5 @@ def row(
         ratio_p90=percentile(paired, 0.9),
         quiet=quiet,
         bar=str(bar) if bar else None,
-        verdict=bar.judge(ratio, quiet) if bar else None,
+        verdict="noise" if noise else verdict,
     )

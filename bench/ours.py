@@ -1,17 +1,17 @@
-"""Ledgerstone as a contender: the public API only, blocking and async.
-
-Imported only when the package is there, so that the floors can be timed without it.
-"""
+"""Ledgerstone as a contender: the public API only, blocking and async."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench.contender import History
+from bench.floor_queue import payload
 from bench.work import MODEL, TOOL, Turn
-from ledgerstone import AsyncStore, Message, Store, Usage, tool_call
+from ledgerstone import AsyncStore, Message, Session, Store, Usage, tool_call
+from ledgerstone.records.leases import Lease
 
 FILLERS: Final = 64
 
@@ -23,14 +23,16 @@ def session_id(number: int) -> str:
 class Ours:
     """The blocking store, in the caller's thread."""
 
-    name: Final = "ours, blocking"
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.leases: dict[int, Lease] = {}
 
-    def __init__(self, path: Path) -> None:
-        self.store = Store.open(str(path))
-
-    def create(self, numbers: Iterable[int]) -> None:
+    def create(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self.store.sessions.create(id=session_id(number))
+
+    def attach(self, numbers: Sequence[int]) -> None:
+        """There is nothing to get hold of."""
 
     def commit(self, number: int, turn: Turn) -> None:
         draft = self.store.turns.begin(session_id(number))
@@ -45,11 +47,47 @@ class Ours:
     def tidy(self) -> None:
         """The store's own writer checkpoints."""
 
+    def fill(self, histories: Sequence[History], turns: Sequence[Turn]) -> int:
+        raise RuntimeError("filled by the async face, whose file this one copies")
+
+    def jobs(self, numbers: Sequence[int], batches: int, size: int) -> int:
+        """Enqueue, claim under a lease, complete with a turn: three commits per batch."""
+        for _ in range(batches):
+            for number in numbers:
+                if number not in self.leases:
+                    self.leases[number] = _granted(self.store.leases.take(session_id(number)))
+                lease = self.leases[number]
+                payloads = [payload(place) for place in range(size)]
+                self.store.work.enqueue(session_id(number), *payloads)
+                claim = self.store.work.claim(lease)
+                if claim is None:
+                    raise RuntimeError("nothing to claim")
+                draft = self.store.turns.begin(lease)
+                draft.complete(claim)
+                draft.commit()
+        return batches * len(numbers) * size
+
     def load(self, number: int) -> Sequence[Message]:
         return self.store.messages.history(session_id(number))
 
     def last(self, number: int, count: int) -> Sequence[Message]:
         return self.store.messages.last(session_id(number), count)
+
+    def newest(self, user: str, count: int) -> Sequence[Session]:
+        return self.store.sessions.list(user=user, limit=count).items
+
+    def stats(self, number: int, messages: int) -> tuple[int, int]:
+        """Counts and tokens of a session; wrong ones are refused, fast or not."""
+        head = self.store.sessions.head(session_id(number))
+        if head is None or head.messages != messages or len(head.ledger) != 1:
+            raise RuntimeError(f"wrong stats: {head}")
+        return head.messages, head.ledger[0].usage.total_tokens
+
+    def counted(self, number: int, messages: int) -> tuple[int]:
+        found = self.store.messages.count(session_id(number))
+        if found != messages:
+            raise RuntimeError(f"wrong count: {found}")
+        return (found,)
 
     def close(self) -> None:
         self.store.close()
@@ -58,18 +96,16 @@ class Ours:
 class OursAsync:
     """The async store, from one event loop."""
 
-    name: Final = "ours, async"
-
     def __init__(self, store: AsyncStore) -> None:
         self.store = store
+        self.leases: dict[int, Lease] = {}
 
-    @classmethod
-    async def open(cls, path: Path) -> OursAsync:
-        return cls(await AsyncStore.open(str(path)))
-
-    async def create(self, numbers: Iterable[int]) -> None:
+    async def create(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             await self.store.sessions.create(id=session_id(number))
+
+    def attach(self, numbers: Sequence[int]) -> None:
+        """There is nothing to get hold of."""
 
     async def commit(self, number: int, turn: Turn) -> None:
         draft = self.store.turns.begin(session_id(number))
@@ -84,6 +120,42 @@ class OursAsync:
     def tidy(self) -> None:
         """The store's own writer checkpoints."""
 
+    async def fill(self, histories: Sequence[History], turns: Sequence[Turn]) -> int:
+        """Sessions side by side."""
+        await self.create([number for number, _ in histories])
+        queue = list(histories)
+
+        async def deepen() -> int:
+            count = 0
+            while queue:
+                number, depth = queue.pop()
+                for place in range(depth):
+                    await self.commit(number, turns[(number + place) % len(turns)])
+                count += depth
+            return count
+
+        return sum(await asyncio.gather(*(deepen() for _ in range(FILLERS))))
+
+    async def jobs(self, numbers: Sequence[int], batches: int, size: int) -> int:
+        """As the blocking one, in all sessions at once."""
+
+        async def session(number: int) -> None:
+            if number not in self.leases:
+                self.leases[number] = _granted(await self.store.leases.take(session_id(number)))
+            lease = self.leases[number]
+            for _ in range(batches):
+                payloads = [payload(place) for place in range(size)]
+                await self.store.work.enqueue(session_id(number), *payloads)
+                claim = await self.store.work.claim(lease)
+                if claim is None:
+                    raise RuntimeError("nothing to claim")
+                draft = self.store.turns.begin(lease)
+                draft.complete(claim)
+                await draft.commit()
+
+        await asyncio.gather(*(session(number) for number in numbers))
+        return batches * len(numbers) * size
+
     async def load(self, number: int) -> Sequence[Message]:
         return await self.store.messages.history(session_id(number))
 
@@ -94,21 +166,15 @@ class OursAsync:
         await self.store.close()
 
 
-async def fill(path: Path, sessions: Sequence[tuple[int, int]], turns: Sequence[Turn]) -> int:
-    """Give each (session, depth) its history through the public API, sessions side by side."""
-    ours = await OursAsync.open(path)
-    await ours.create(number for number, _ in sessions)
-    queue = list(sessions)
+def open_blocking(path: Path) -> Ours:
+    return Ours(Store.open(str(path)))
 
-    async def deepen() -> int:
-        count = 0
-        while queue:
-            number, depth = queue.pop()
-            for place in range(depth):
-                await ours.commit(number, turns[(number + place) % len(turns)])
-            count += depth
-        return count
 
-    counts = await asyncio.gather(*(deepen() for _ in range(FILLERS)))
-    await ours.close()
-    return sum(counts)
+async def open_async(path: Path) -> OursAsync:
+    return OursAsync(await AsyncStore.open(str(path)))
+
+
+def _granted(lease: Lease | None) -> Lease:
+    if lease is None:
+        raise RuntimeError("somebody else holds the lease")
+    return lease

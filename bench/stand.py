@@ -1,101 +1,139 @@
-"""The stand: every contender with its own file of the same history, opened side by side."""
+"""The stand: every contender on its own file of the same history, each in its own process."""
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bench import floors
-from bench.measure import Reader, Writer
+from bench import entries, peers, wire
+from bench.contender import Entry, History
+from bench.remote import ContenderFailed, Remote, leave_all
+from bench.sizes import Sizes
 from bench.work import Work
 
-if TYPE_CHECKING:
-    from bench.ours import Ours, OursAsync
-
 # Many shallow sessions and some deep ones: the lone commits of a run then add little to each.
-SHALLOW_DEPTH = 100
-DEEP_DEPTH = 1000
-SHALLOW = range(1, 17)
-DEEP = range(101, 105)
+SHALLOW_FROM = 1
+DEEP_FROM = 101
 READ = 201
-BUSY = range(301, 365)
+BUSY_FROM = 301
 FRESH_FROM = 10_000
+
+SQLITE_WAL = 2
+WRITE_VERSION_BYTE = 18
 
 
 class Stand:
-    def __init__(self, directory: Path, work: Work, *, quick: bool = False) -> None:
+    def __init__(self, directory: Path, seed: int, sizes: Sizes, *, with_peers: bool) -> None:
         self.directory = directory
-        # Building the histories must leave time to measure; a quick run adds little to each.
-        self.shallow = SHALLOW[:4] if quick else SHALLOW
-        self.deep = DEEP[:1] if quick else DEEP
-        self.work = work
-        self.fresh = FRESH_FROM
-        self.turns = 0
+        self.seed = seed
+        self.sizes = sizes
+        self.work = Work(seed)
         self.notes: list[str] = []
-        self.closers: list[Callable[[], Awaitable[None] | None]] = []
-        self.floor: floors.Floor
-        self.group: floors.GroupFloor
-        self.ours: Ours | None = None
-        self.ours_async: OursAsync | None = None
+        self.remotes: dict[str, Remote] = {}
+        self.bytes_per_turn: dict[str, float] = {}
+        self.has_ours = installed(entries.OURS)
+        if not self.has_ours:
+            self.notes.append("the floors only: ledgerstone is not installed")
+        self.peers = list(self._installed_peers()) if with_peers else []
+        self._fresh = FRESH_FROM
+        self._given = 0
+        self._built = False
+        self.building = False
+
+    # --- who is there
 
     @property
-    def histories(self) -> list[tuple[int, int]]:
-        shallow = [(number, SHALLOW_DEPTH) for number in self.shallow]
-        deep = [(number, DEEP_DEPTH) for number in (*self.deep, READ)]
-        return [*shallow, *deep, *((number, 0) for number in BUSY)]
+    def peers_there(self) -> list[Entry]:
+        """The peers that started and have not failed since."""
+        return [entry for entry in self.peers if entry.key in self.remotes]
+
+    def has_deep(self, entry: Entry) -> bool:
+        """In a quick run the slow peers have no deep sessions: filling them takes too long."""
+        return entry.kind != "peer" or not entry.slow or self.sizes.slow_peers_deep
+
+    def drop(self, entry: Entry, error: Exception) -> None:
+        """Go on without a peer that failed, and say so; without a floor there is no bench."""
+        if entry.kind != "peer":
+            raise error
+        self.notes.append(f"{entry.title} left out: {error}")
+        remote = self.remotes.pop(entry.key, None)
+        if remote is not None:
+            remote.leave()
+
+    # --- the sessions
 
     @property
-    def writers(self) -> list[Writer]:
-        found: list[Writer] = [self.floor, self.group]
-        return [*found, *(one for one in (self.ours, self.ours_async) if one is not None)]
+    def busy(self) -> list[int]:
+        return list(range(BUSY_FROM, BUSY_FROM + self.sizes.busy))
 
-    @property
-    def readers(self) -> list[Reader]:
-        found: list[Reader] = [self.floor]
-        return [*found, *(one for one in (self.ours, self.ours_async) if one is not None)]
+    def fresh(self, count: int) -> list[int]:
+        """Numbers of sessions that nobody has yet."""
+        self._fresh += count
+        return list(range(self._fresh - count, self._fresh))
 
-    def numbers(self, depth: int, count: int) -> Iterator[int]:
-        """Sessions that hold `depth` turns; those of depth 0 are new and must be created."""
-        if depth == 0:
-            self.fresh += count
-            yield from range(self.fresh - count, self.fresh)
+    def numbers(self, entry: Entry, depth: int, count: int) -> list[int]:
+        """Sessions that hold `depth` turns, the next ones in turn."""
+        pool = [number for number, held in self.histories(entry) if held == depth]
+        pool = [number for number in pool if number != READ]
+        self._given += count
+        return [pool[place % len(pool)] for place in range(self._given - count, self._given)]
+
+    def histories(self, entry: Entry) -> list[History]:
+        sizes = self.sizes
+        shallow, deep = sizes.shallow, range(DEEP_FROM, DEEP_FROM + sizes.deep)
+        if entry.kind == "peer":
+            shallow, deep = sizes.peer_shallow, deep[:1]
+        found = [(SHALLOW_FROM + place, sizes.shallow_depth) for place in range(shallow)]
+        if self.has_deep(entry):
+            found += [(number, sizes.deep_depth) for number in (*deep, READ)]
+        return [*found, *((number, 0) for number in self.busy)]
+
+    # --- building
+
+    def build(self) -> None:
+        """Fill every file, once; floors and faces of one kind get copies of the same file."""
+        if self._built:
             return
-        pool = self.shallow if depth == SHALLOW_DEPTH else self.deep
-        for _ in range(count):
-            self.turns += 1
-            yield pool[self.turns % len(pool)]
+        self._built = self.building = True
+        self.say("building the histories")
+        start = time.monotonic()
+        bases = [entries.FLOOR, *([entries.OURS_ASYNC] if self.has_ours else [])]
+        filled = self._fill({entry: f"{entry.key}-base" for entry in bases})
+        leave_all(list(filled.values()))
+        for entry in bases:
+            self._weigh(entry, f"{entry.key}-base")
+        floors = (entries.FLOOR, entries.FLOOR_AGAIN, entries.GROUP, entries.GROUP_AGAIN)
+        self._start_copies(floors, "floor-base")
+        if self.has_ours:
+            self._start_copies((entries.OURS, entries.OURS_ASYNC), "ours-async-base")
+        for entry, remote in self._fill({entry: entry.key for entry in self.peers}).items():
+            self.remotes[entry.key] = remote
+            self._weigh(entry, entry.key)
+        self.building = False
+        self.notes.append(f"histories built in {time.monotonic() - start:.0f} s")
 
-    async def build(self) -> None:
-        """Write each history once and give both contenders of a kind a copy of the file."""
-        floors.fill(self.path("floor-base"), self.histories, self.work.turns)
-        floors.Floor.make(self.path("floor-empty"))
-        self.floor = floors.Floor(self._copy("floor-base", "floor"))
-        self.closers.append(self.floor.close)
-        self.group = floors.GroupFloor(self._copy("floor-base", "group"))
-        self.closers.append(self.group.close)
+    def start(self, entry: Entry, name: str) -> Remote:
+        """A further process on a file of this name; whoever starts it lets it leave."""
+        return self.start_all([(entry, name)])[0]
+
+    def start_all(self, wanted: Sequence[tuple[Entry, str]]) -> list[Remote]:
+        """Several at once: an interpreter takes its time to start."""
+        remotes = [Remote(entry, self.path(name), self.seed) for entry, name in wanted]
         try:
-            from bench import ours
-        except ImportError as error:
-            self.notes.append(f"the floors only: {error}")
-            return
-        start = time.perf_counter()
-        count = await ours.fill(self.path("ours-base"), self.histories, self.work.turns)
-        self.notes.append(f"filled {count:,} turns in {time.perf_counter() - start:.1f} s")
-        await ours.fill(self.path("ours-empty"), [], self.work.turns)
-        self.ours = ours.Ours(self._copy("ours-base", "ours"))
-        self.closers.append(self.ours.close)
-        self.ours_async = await ours.OursAsync.open(self._copy("ours-base", "ours-async"))
-        self.closers.append(self.ours_async.close)
+            for remote in remotes:
+                remote.hear()
+        except BaseException:
+            leave_all(remotes)
+            raise
+        return remotes
 
-    async def close(self) -> None:
-        """Close what was opened, also when building broke off half way."""
-        while self.closers:
-            closing = self.closers.pop()()
-            if closing is not None:
-                await closing
+    def close(self) -> None:
+        leave_all(list(self.remotes.values()))
+        self.remotes.clear()
 
     def path(self, name: str) -> Path:
         return self.directory / f"{name}.db"
@@ -104,7 +142,64 @@ class Stand:
         """Everything the store keeps on disk under this name, its log and side files too."""
         return sum(path.stat().st_size for path in self.directory.glob(f"{name}.db*"))
 
-    def _copy(self, source: str, target: str) -> Path:
+    def journal(self, name: str) -> str:
+        """The journal mode that the file itself names."""
+        with self.path(name).open("rb") as file:
+            header = file.read(WRITE_VERSION_BYTE + 1)
+        return "WAL" if header[WRITE_VERSION_BYTE] == SQLITE_WAL else "rollback journal"
+
+    def copy(self, source: str, target: str) -> Path:
         for path in self.directory.glob(f"{source}.db*"):
             shutil.copyfile(path, self.directory / path.name.replace(source, target, 1))
         return self.path(target)
+
+    def say(self, what: str) -> None:
+        print(f"{what} ...", file=sys.stderr, flush=True)
+
+    def _fill(self, wanted: dict[Entry, str]) -> dict[Entry, Remote]:
+        """Fill files side by side, each in its process, which is left open on a closed file."""
+        remotes = {
+            entry: Remote(entry, self.path(name), self.seed) for entry, name in wanted.items()
+        }
+        for ask in (None, "fill", "reopen"):
+            for entry, remote in list(remotes.items()):
+                try:
+                    if ask == "fill":
+                        remote.tell(wire.Fill(self.histories(entry)))
+                    elif ask == "reopen":
+                        remote.tell(wire.Reopen())
+                except ContenderFailed as error:
+                    self._lose(remotes, entry, error)
+            for entry, remote in list(remotes.items()):
+                try:
+                    remote.hear()
+                except ContenderFailed as error:
+                    self._lose(remotes, entry, error)
+        return remotes
+
+    def _lose(self, remotes: dict[Entry, Remote], entry: Entry, error: ContenderFailed) -> None:
+        remotes.pop(entry).leave()
+        self.drop(entry, error)
+
+    def _weigh(self, entry: Entry, name: str) -> None:
+        turns = sum(depth for _, depth in self.histories(entry))
+        self.bytes_per_turn[entry.key] = self.size_bytes(name) / turns
+
+    def _start_copies(self, wanted: Sequence[Entry], base: str) -> None:
+        for entry in wanted:
+            self.copy(base, entry.key)
+        for remote in self.start_all([(entry, entry.key) for entry in wanted]):
+            self.remotes[remote.entry.key] = remote
+
+    def _installed_peers(self) -> Iterable[Entry]:
+        missing = [entry.title for entry in peers.PEERS if not installed(entry)]
+        if missing:
+            self.notes.append(f"not installed, left out (`make bench` does): {', '.join(missing)}")
+        return [entry for entry in peers.PEERS if installed(entry)]
+
+
+def installed(entry: Entry) -> bool:
+    try:
+        return not entry.needs or importlib.util.find_spec(entry.needs) is not None
+    except ModuleNotFoundError:
+        return False

@@ -21,7 +21,7 @@ COLUMNS = (
     "",
 )
 DIGITS_BELOW = 10
-STYLES = {"ok": "green", "missed": "red", "unclear": "yellow"}
+STYLES = {"ok": "green", "missed": "red", "unclear": "yellow", "noise": "dim"}
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{number(row.p10)}-{number(row.p90)}" if row.samples > 1 else "",
         str(row.samples) if row.samples > 1 else "",
         _ratio(row),
-        f"{row.quiet:.2f}" if row.quiet is not None and row.samples > 1 else "",
+        times(row.quiet) if row.quiet is not None and row.samples > 1 else "",
         row.floor or "",
         row.bar or "",
         "; ".join(part for part in (row.verdict, row.note) if part),
@@ -48,8 +48,13 @@ def number(value: float) -> str:
 
 def markdown(rows: Sequence[Row]) -> str:
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    lines += ["| " + " | ".join(_plain(cell) for cell in cells(row)) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def _plain(cell: str) -> str:
+    """An error message may hold anything; a cell of a table may not."""
+    return " ".join(cell.replace("|", "/").split())
 
 
 def show(rows: Sequence[Row], *, plain: bool) -> None:
@@ -77,5 +82,10 @@ def _ratio(row: Row) -> str:
     if row.ratio is None:
         return ""
     if row.ratio_p10 is None or row.ratio_p90 is None or row.samples == 1:
-        return f"{row.ratio:.2f}"
-    return f"{row.ratio:.2f} ({row.ratio_p10:.2f}-{row.ratio_p90:.2f})"
+        return times(row.ratio)
+    return f"{times(row.ratio)} ({times(row.ratio_p10)}-{times(row.ratio_p90)})"
+
+
+def times(ratio: float) -> str:
+    """Two digits after the point, or two that say something."""
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"

@@ -128,6 +128,10 @@ def _flaw(value: object, depth: int) -> tuple[str, str] | None:
 
 
 def _object_flaw(value: dict[Any, Any], depth: int) -> tuple[str, str] | None:
+    if len({str.__str__(key) for key in value if isinstance(key, str)}) < sum(
+        isinstance(key, str) for key in value
+    ):
+        return "", "an object names the same key twice"
     for key, item in value.items():
         if not isinstance(key, str):
             return "", f"object keys must be text, got {type(key).__name__}"

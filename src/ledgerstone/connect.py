@@ -9,11 +9,14 @@ from ledgerstone.errors import InvalidValue, NotSupported
 from ledgerstone.ports.backend import Backend
 
 DURABILITIES = ("none", "process", "power")
-_KNOWN = "a path, sqlite:///path or memory://"
+_KNOWN = "a path, sqlite:///path, file:///directory or memory://"
 _LATER = {
-    "file": "the file backend comes with a later release",
     "postgresql": "the PostgreSQL backend comes with a later release",
     "postgres": "the PostgreSQL backend comes with a later release",
+}
+_FORMS = {
+    "sqlite": "write sqlite:///relative.db or sqlite:////absolute.db",
+    "file": "write file:///relative/directory or file:////absolute/directory",
 }
 
 
@@ -41,6 +44,10 @@ def open_backend(
         from ledgerstone.backends.sqlite import open_sqlite
 
         return open_sqlite(rest, durability=durability, clock=clock or SystemClock())
+    if scheme == "file":
+        from ledgerstone.backends.file import open_file
+
+        return open_file(rest, durability=durability, clock=clock or SystemClock())
     raise NotSupported(f"{scheme}:// stores", hint=_LATER[scheme])
 
 
@@ -67,25 +74,26 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
         raise InvalidValue("url", f"give {_KNOWN}")
     scheme, colon, rest = url.partition("://")
     if not colon:
-        if url.startswith("sqlite:"):
-            raise InvalidValue("url", "write sqlite:///relative.db or sqlite:////absolute.db")
+        for name, form in _FORMS.items():
+            if url.startswith(f"{name}:"):
+                raise InvalidValue("url", form)
         return "sqlite", url
     if scheme == "memory":
         if rest:
             raise InvalidValue("url", f"memory:// takes no name, got {rest!r}")
         return scheme, ""
-    if scheme == "sqlite":
-        return scheme, _sqlite_path(rest)
+    if scheme in _FORMS:
+        return scheme, _local_path(scheme, rest)
     if scheme in _LATER:
         return scheme, rest
     raise InvalidValue("url", f"unknown scheme {scheme!r}; give {_KNOWN}")
 
 
-def _sqlite_path(rest: str) -> str:
+def _local_path(scheme: str, rest: str) -> str:
     # As everywhere else: three slashes lead to a relative path, four to an absolute one.
     from urllib.parse import unquote
 
     path = unquote(rest.removeprefix("/"))
-    if not rest.startswith("/") or not path:
-        raise InvalidValue("url", "write sqlite:///relative.db or sqlite:////absolute.db")
+    if not rest.startswith("/") or not path or "\0" in path:
+        raise InvalidValue("url", _FORMS[scheme])
     return path

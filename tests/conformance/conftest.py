@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ledgerstone.backends.file import open_file as open_directory
 from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, ManualClock
@@ -15,10 +16,12 @@ from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 
-# The two backends in `make check`; how else the file can be reached, in `make test`.
+# The backends in `make check`; how else a place can be reached, in `make test`.
 VARIANTS = (
     "memory",
     "sqlite",
+    "file",
+    pytest.param("file-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-two-processes", marks=pytest.mark.slow),
 )
@@ -50,6 +53,8 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
     if variant == "memory":
         made = MemoryBackend(clock)
         return Bed("memory", lambda: made, clock=clock, persistent=False, url="memory://")
+    if variant.startswith("file"):
+        return directory_bed(variant, path, clock)
     local = partial(open_file, path, clock)
     if variant == "sqlite":
         return file_bed(variant, local, path, clock)
@@ -67,3 +72,15 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
 
 def file_bed(variant: str, make: Callable[[], Backend], path: str, clock: ManualClock) -> Bed:
     return Bed("sqlite", make, clock=clock, url=path, variant=variant, sqlite_file=path)
+
+
+def directory_bed(variant: str, path: str, clock: ManualClock) -> Bed:
+    def make() -> Backend:
+        return open_directory(path, clock=clock)
+
+    def reopening() -> Backend:
+        # A snapshot each time, so that the suite reads through those as well.
+        return Reopening(lambda: open_directory(path, clock=clock, snapshot_lines=3))
+
+    chosen = make if variant == "file" else reopening
+    return Bed("file", chosen, clock=clock, shared=True, url=f"file:///{path}", variant=variant)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from ledgerstone import AsyncStore, Store, user
+from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.testing.faults.processes import Say
 
-FORKS = 20
 THREADS = 4
 
 
@@ -119,7 +119,7 @@ async def _own(path: str) -> str:
         return str(len(await own.messages.history("s")))
 
 
-def while_committing(say: Say, path: str) -> None:
+def while_committing(say: Say, path: str, forks: int) -> None:
     """Fork again and again while other threads hold every lock the store has."""
     store = Store.open(path)
     done = threading.Event()
@@ -134,7 +134,7 @@ def while_committing(say: Say, path: str) -> None:
     for thread in threads:
         thread.start()
     answers = []
-    for _ in range(FORKS):
+    for _ in range(forks):
         answers.append(in_a_fork(lambda: outcome(lambda: store.messages.last("s0"))))
         time.sleep(0.002)
     done.set()
@@ -144,6 +144,20 @@ def while_committing(say: Say, path: str) -> None:
     verified = store.admin.verify().ok
     store.close()
     say(msgspec.json.encode([answers, sum(counts), kept, verified]))
+
+
+def unchecked(say: Say, path: str) -> None:
+    """What a child gets from a store that believes to be its own: for the negative control."""
+    backend = open_sqlite(path)
+    store = Store(backend)
+    store.messages.append("s", user("before"), create=True)
+    store.messages.last("s")
+
+    def child() -> list[str]:
+        backend._pid = os.getpid()
+        return [outcome(lambda: store.messages.last("s")), outcome(store.admin.tenants)]
+
+    say(msgspec.json.encode(in_a_fork(child)))
 
 
 def late(say: Say, path: str, gate: str) -> None:

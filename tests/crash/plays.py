@@ -5,51 +5,26 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from msgspec.structs import replace
-
 from ledgerstone.api_sync.store import Store
 from ledgerstone.backends import sqlite_writer
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import monotonic_s
-from ledgerstone.commands import FREE, Guard
+from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession
-from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.messages import user
 from ledgerstone.records.sessions import Session
-from ledgerstone.rules.chain import turn_hash
+from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.processes import Say
+from ledgerstone.testing.faults.sabotage_rules import ForgetsTurns
 
-TENANT = "default"
+# Some tests know `commit_of` from here.
+__all__ = ["TENANT", "commit_of"]
+
 LEASE_US = 60_000_000
 BUSY_SESSIONS = 8
 BUSY_S = 3.0
-
-
-def commit_of(
-    session: str,
-    turn: str,
-    *texts: str,
-    guard: Guard = FREE,
-    create: bool = True,
-    kind: str = "turn",
-) -> CommitTurn:
-    """A turn of plain nodes, made without the API so that its ids are known."""
-    nodes = tuple(
-        NewNode(f"{turn}.{n}", "event", None, b'"' + text.encode() + b'"', b"salt")
-        for n, text in enumerate(texts)
-    )
-    command = CommitTurn(
-        tenant=TENANT,
-        session=session,
-        turn=turn,
-        kind=kind,
-        nodes=nodes,
-        guard=guard,
-        create=Session(id=session) if create else None,
-    )
-    return replace(command, hash=turn_hash(command))
 
 
 def first_lease(backend: Backend, number: int, racer: int) -> Any:
@@ -145,6 +120,11 @@ def fresh_file(folder: str, backend: Backend, number: int, racer: int) -> Any:
         return mine.write(commit_of("first", f"by {racer}", "hello", "you")).revision
     finally:
         mine.close()
+
+
+def forgetful(path: str) -> Backend:
+    """A store that does not know a turn again."""
+    return ForgetsTurns(open_sqlite(path))
 
 
 def checkpoint_often(backend: Backend) -> Backend:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.histories import (
     Acked,
     Event,
@@ -22,7 +23,9 @@ from ledgerstone.testing.faults.histories import (
     judge,
     read_back,
 )
-from tests.crash.plays import TENANT, commit_of
+from ledgerstone.testing.scoreboard import Scoreboard
+
+pytestmark = pytest.mark.faults
 
 TURNS = {"t1": ("t1.0", "t1.1"), "t2": ("t2.0",), "t3": ("t3.0", "t3.1", "t3.2")}
 
@@ -53,10 +56,11 @@ def judged(found: Found, said: list[Event]) -> Verdict:
     return judge(history, found)
 
 
-def test_a_true_history_passes(found: Found) -> None:
-    verdict = judged(found, events())
-    assert verdict.violations == []
-    assert (verdict.turns, verdict.acked, verdict.unacked) == (3, 2, 1)
+def test_a_true_history_passes(found: Found, scoreboard: Scoreboard) -> None:
+    with scoreboard.line("the judge of histories: a true one passes", "sqlite") as line:
+        verdict = judged(found, events())
+        line.n, line.violations = verdict.turns, verdict.violations
+        assert (verdict.turns, verdict.acked, verdict.unacked) == (3, 2, 1)
 
 
 STORED: dict[str, tuple[str, Callable[[Found], Found]]] = {
@@ -83,12 +87,18 @@ STORED: dict[str, tuple[str, Callable[[Found], Found]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STORED)
-def test_a_store_that_shows_something_else_is_found(found: Found, name: str) -> None:
-    kind, lie = STORED[name]
-    verdict = judged(lie(found), events())
-    assert getattr(verdict, kind), verdict
-    assert any(text.startswith(f"{kind}: ") for text in verdict.violations)
+def test_control_a_store_that_shows_something_else_is_found(
+    found: Found, scoreboard: Scoreboard
+) -> None:
+    title = "the judge of histories, the store shows something else"
+    with scoreboard.line(title, "sqlite", control=True) as line:
+        for name, (kind, lie) in STORED.items():
+            verdict = judged(lie(found), events())
+            assert getattr(verdict, kind), name
+            named = [text for text in verdict.violations if text.startswith(f"{kind}: ")]
+            assert named, name
+            line.n += 1
+            line.violations += named[:1]
 
 
 SAID: dict[str, tuple[str, Event]] = {
@@ -101,15 +111,21 @@ SAID: dict[str, tuple[str, Event]] = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_history_that_says_something_else_is_found(found: Found, name: str) -> None:
-    kind, lie = SAID[name]
-    assert getattr(judged(found, [*events(), lie]), kind)
-
-
-def test_a_turn_that_nobody_planned_is_found(found: Found) -> None:
-    said = [event for event in events() if getattr(event, "turn", "") != "t2"]
-    assert judged(found, said).strange
+def test_control_a_history_that_says_something_else_is_found(
+    found: Found, scoreboard: Scoreboard
+) -> None:
+    title = "the judge of histories, the history says something else"
+    with scoreboard.line(title, "sqlite", control=True) as line:
+        for name, (kind, lie) in SAID.items():
+            named = getattr(judged(found, [*events(), lie]), kind)
+            assert named, name
+            line.n += 1
+            line.violations += named[:1]
+        unplanned = [event for event in events() if getattr(event, "turn", "") != "t2"]
+        strange = judged(found, unplanned).strange
+        assert strange
+        line.n += 1
+        line.violations += strange[:1]
 
 
 def test_verdicts_add_up_without_repeating_themselves() -> None:

@@ -9,18 +9,21 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from ledgerstone.backends.file import open_file
 from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Reopening, Wrapper
 from tests.machine.machine import Differs, Make, machine_of
+from tests.machine.reopening import ReopensAtRandom
 from tests.machine.sabotage import (
     AnswersAnOldHead,
     AppliesRetriesTwice,
@@ -56,6 +59,30 @@ def reopening_in(folder: Path) -> Make:
     return make
 
 
+def file_in(folder: Path) -> Make:
+    """A fresh directory for each example; how fast a disk flushes is not asked here."""
+
+    def make(clock: ManualClock) -> Backend:
+        return open_file(fresh_path(folder), durability="process", clock=clock)
+
+    return make
+
+
+def file_reopened_in(folder: Path, seed: int) -> Make:
+    """Closed and opened again at random, with a snapshot and without; each example alike."""
+
+    def make(clock: ManualClock) -> Backend:
+        path = fresh_path(folder)
+
+        def reopened(random: Random) -> Backend:
+            lines = random.choice((1, 5, 1000))
+            return open_file(path, durability="process", clock=clock, snapshot_lines=lines)
+
+        return ReopensAtRandom(reopened, Random(seed))
+
+    return make
+
+
 def fresh_path(folder: Path) -> str:
     return str(Path(tempfile.mkdtemp(dir=folder)) / "store.db")
 
@@ -86,6 +113,15 @@ def test_sqlite_answers_like_the_model_through_reopening(tmp_path: Path, seed: i
     run(reopening_in(tmp_path), seed, max(1, EXAMPLES // 10))
 
 
+def test_file_answers_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(file_in(tmp_path), seed, EXAMPLES)
+
+
+@pytest.mark.slow
+def test_file_answers_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+    run(file_reopened_in(tmp_path, seed), seed, EXAMPLES)
+
+
 def test_the_model_answers_like_itself(seed: int) -> None:
     """Two instances of the model: what differs here is the machine's own fault."""
     run(open_memory, seed, EXAMPLES)
@@ -99,6 +135,12 @@ def test_a_backend_that_lies_is_caught(lie: Callable[[Backend], Wrapper], seed: 
     """The negative control: the same machine over a model that one wrapper falsifies."""
     with pytest.raises(Differs):
         run(lambda clock: lie(open_memory(clock)), seed, CONTROL_EXAMPLES, shrink=False)
+
+
+def test_a_lying_file_is_caught(tmp_path: Path, seed: int) -> None:
+    make = file_in(tmp_path)
+    with pytest.raises(Differs):
+        run(lambda clock: DropsANode(make(clock)), seed, CONTROL_EXAMPLES, shrink=False)
 
 
 def test_a_lying_sqlite_is_caught(tmp_path: Path, seed: int) -> None:

@@ -30,6 +30,10 @@ from ledgerstone.errors import StoreClosed
         ("sqlite:relative.db", "sqlite:///relative.db"),
         ("sqlite://host/x.db", "sqlite:///relative.db"),
         ("sqlite:///", "sqlite:///relative.db"),
+        ("file:relative", "file:///relative/directory"),
+        ("file://host/x", "file:///relative/directory"),
+        ("file:///", "file:///relative/directory"),
+        ("file:///a%00b", "file:///relative/directory"),
         ("a\0b", "memory://"),
         (7, "got int"),
     ],
@@ -41,7 +45,7 @@ def test_a_url_that_means_nothing_says_what_would(url: Any, part: str) -> None:
     assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["file:///tmp/x", "postgresql://h/db", "postgres://h/db"])
+@pytest.mark.parametrize("url", ["postgresql://h/db", "postgres://h/db"])
 def test_a_backend_of_a_later_release_is_named_as_such(url: str) -> None:
     with pytest.raises(NotSupported, match="release"):
         Store.open(url)
@@ -77,6 +81,18 @@ def test_a_path_and_a_sqlite_url_are_the_same_place(tmp_path: Path, form: str) -
     url = form.format(str(place).replace("%", "%25") if form != "{}" else place)
     with Store.open(url) as store:
         assert store.messages.count("s") == 1
+
+
+def test_a_file_url_names_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three slashes lead to a relative path, four to an absolute one."""
+    monkeypatch.chdir(tmp_path)
+    with Store.open("file:///a b/journals") as store:
+        store.messages.append("s", user("hi"), create=True)
+    for url in (f"file:///{tmp_path}/a%20b/journals", f"file:///{tmp_path}/a b/journals/"):
+        with Store.open(url) as store:
+            assert store.messages.count("s") == 1
+            assert store.capabilities.name == "file"
+    assert (tmp_path / "a b" / "journals" / "store.json").is_file()
 
 
 def test_the_async_store_opens_by_await_and_by_async_with() -> None:

@@ -12,9 +12,10 @@ from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.errors import Corrupt
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.records.reports import Health, Vacuumed, Verified
+from ledgerstone.records.reports import Defect, Health, Vacuumed, Verified
 
 NOTES_KEPT_S = 86_400
 """Notes of a node that never came are kept this long."""
@@ -47,7 +48,7 @@ class AsyncAdmin:
         names = await self._names(session)
         report = Verified()
         for done, name in enumerate(names, start=1):
-            one = await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+            one = await self._verify_one(name)
             report = Verified(
                 sessions=report.sessions + one.sessions,
                 turns=report.turns + one.turns,
@@ -58,6 +59,14 @@ class AsyncAdmin:
             if progress is not None:
                 progress(done, len(names))
         return report
+
+    async def _verify_one(self, name: str) -> Verified:
+        """One session; what can not even be read is a defect of it, not the end of the report."""
+        try:
+            return await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+        except Corrupt as error:
+            found = Defect(name, "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(sessions=1, defects=[found])
 
     async def vacuum(
         self,

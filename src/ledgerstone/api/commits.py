@@ -11,7 +11,7 @@ from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved
+from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved, Unavailable
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules.chain import turn_hash
@@ -118,4 +118,7 @@ async def _repeat(handle: AsyncHandle, command: CommitTurn) -> TurnCommitted:
         except OutcomeUnknown:
             if attempt == REPEATS_MAX:
                 raise
+        except Unavailable as error:
+            # The repeat was refused; of the first attempt this still says nothing.
+            raise OutcomeUnknown(str(error)) from error
     raise AssertionError("the loop above answers or raises")

@@ -13,9 +13,10 @@ from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.errors import Corrupt
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.records.reports import Health, Vacuumed, Verified
+from ledgerstone.records.reports import Defect, Health, Vacuumed, Verified
 
 NOTES_KEPT_S = 86_400
 """Notes of a node that never came are kept this long."""
@@ -48,7 +49,7 @@ class Admin:
         names = self._names(session)
         report = Verified()
         for done, name in enumerate(names, start=1):
-            one = self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+            one = self._verify_one(name)
             report = Verified(
                 sessions=report.sessions + one.sessions,
                 turns=report.turns + one.turns,
@@ -59,6 +60,14 @@ class Admin:
             if progress is not None:
                 progress(done, len(names))
         return report
+
+    def _verify_one(self, name: str) -> Verified:
+        """One session; what can not even be read is a defect of it, not the end of the report."""
+        try:
+            return self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+        except Corrupt as error:
+            found = Defect(name, "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(sessions=1, defects=[found])
 
     def vacuum(
         self,

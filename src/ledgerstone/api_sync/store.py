@@ -55,7 +55,7 @@ class Store:
         pool_size: int | None = None,
         clock: Clock | None = None,
     ) -> Opening[Store]:
-        """Open a path, sqlite:///path or memory://; `tenant=None` is a root handle.
+        """Open a path, sqlite:///path, file:///folder or memory://; `tenant=None` is a root handle.
 
         Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
         """

@@ -14,11 +14,15 @@ from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.reader_threads import ReaderThreads
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
+    FOREIGN,
     SqliteTx,
     connect,
     from_driver,
     mapped,
     prepare_file,
+    real_path,
+    refuse_foreign_log,
+    refuse_orphaned_log,
     set_wal,
     setting,
 )
@@ -33,6 +37,7 @@ from ledgerstone.errors import (
     ReadOnly,
     SchemaTooNew,
     StoreClosed,
+    Unavailable,
 )
 from ledgerstone.records.reports import Capabilities, Health
 from ledgerstone.sql.handlers import READS, WRITES, Handler
@@ -64,16 +69,20 @@ def open_sqlite(
     level = durability or "power"
     if level not in DURABILITY:
         raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
-    path = os.path.realpath(path)  # Two names of one file share one lock.
+    path = real_path(path)
+    refuse_orphaned_log(path)
     prepare_file(path)
     had_log = os.path.exists(path + "-wal")
     with mapped(path):
+        refuse_foreign_log(path)
         connection = connect(path, vfs)
         try:
             check_file(connection, path)
+            lock = FileLock(path + "-lock")
+            lock.note_open(path)
             _configure(connection, path, level)
             migrate(connection)
-            lock = FileLock(path + "-lock")
+            lock.note_open(path)  # Again: the last one to close may have just said "closed".
         except BaseException:
             if not had_log:
                 # No log of theirs is there to be moved: SQLite may take its own empty one away.
@@ -95,9 +104,11 @@ def check_file(connection: apsw.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     if owner not in (0, APPLICATION_ID) or (tables and owner != APPLICATION_ID):
-        raise NotADatabase(f"{path} is a database of another program; nothing was touched")
+        raise NotADatabase(
+            f"{path} is a database of another program and was not touched; give that of a store"
+        )
     if version > newest("sqlite"):
-        raise SchemaTooNew("schema", version, newest("sqlite"))
+        raise SchemaTooNew(f"the schema of {path}", version, newest("sqlite"))
 
 
 def _configure(connection: apsw.Connection, path: str, durability: str) -> None:
@@ -170,7 +181,7 @@ class SqliteBackend:
             tx = self._take_reader()
             tx.set_patience(wait_ms)
             return self._read_snapshot(tx, queries)
-        except (apsw.Error, OSError, UnicodeEncodeError) as error:
+        except FOREIGN as error:
             raise from_driver(error, self._path) from error
         finally:
             if tx is not None:
@@ -231,8 +242,8 @@ class SqliteBackend:
     def health(self) -> Health:
         self._check_usable()
         folder = os.path.dirname(os.path.abspath(self._path))
-        if not os.path.exists(self._path):
-            raise ReadOnly(f"{self._path} is gone; restore it from a backup before writing more")
+        if (lost := self._writer.lost()) is not None:
+            raise Unavailable(lost)
         if not os.access(folder, os.W_OK):
             raise ReadOnly(f"{folder} can not be written")
         with mapped(self._path):
@@ -264,6 +275,8 @@ class SqliteBackend:
         try:
             with mapped(self._path):
                 self._writer.close()
+            if not self._writer.lost_its_files:
+                self._file_lock.note_closed(self._path)
         finally:
             self._file_lock.close()
 

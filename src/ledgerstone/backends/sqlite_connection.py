@@ -10,7 +10,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import apsw
+import msgspec
 
+from ledgerstone.backends.file_lock import FileLock, flush_folder
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
     BackendError,
@@ -28,9 +30,13 @@ from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.tx import Row
 
 BUSY_TIMEOUT_MS = 30_000
+RESTORE = "`ledgerstone verify` lists the defects; restore these sessions from a copy"
 STATEMENT_CACHE = 300
 WAL_PAUSE_S = 0.005
 FILE_MODE = 0o600
+# What the file layer of SQLite takes, less the longest ending that it adds.
+PATH_BYTES_MAX = 500
+NAME_BYTES_MAX = 245
 FOLDER_MODE = 0o700
 
 
@@ -84,6 +90,56 @@ _STATEMENTS = load()
 _TEXTS = {name: statement.text for name, statement in _STATEMENTS.items()}
 
 
+def real_path(path: str) -> str:
+    """The path without links: two names of one file share one lock."""
+    try:
+        real = os.path.realpath(path)
+        size = len(os.fsencode(real))
+        real.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue("path", f"{path!r} is no text; rename the file") from None
+    name = os.path.basename(real)
+    if size > PATH_BYTES_MAX or len(os.fsencode(name)) > NAME_BYTES_MAX:
+        raise InvalidValue("path", f"{real} is too long; choose a shorter one")
+    if os.path.exists(real) and not os.path.isfile(real) and not os.path.isdir(real):
+        raise InvalidValue("path", f"{real} is no regular file; name another one")
+    return real
+
+
+def refuse_orphaned_log(path: str) -> None:
+    """A log without its file holds acknowledged commits; SQLite would delete it unread."""
+    if _bytes(path) == 0 and _bytes(path + "-wal") > 0:
+        raise Corrupt(
+            "database",
+            path,
+            "file",
+            f"it is missing or empty, but its log is there; restore both, or move {path}-wal away",
+        )
+
+
+def refuse_foreign_log(path: str) -> None:
+    """A log that was written for another file would be taken for this one's, and overwrite it."""
+    if not _bytes(path + "-wal") or not os.path.exists(path + "-lock"):
+        return
+    lock = FileLock(path + "-lock")
+    try:
+        ours = lock.claims(path)
+    finally:
+        lock.close()
+    if not ours:
+        raise Corrupt(
+            "database",
+            path,
+            "log",
+            f"it was written for another file; move {path}-wal away, or, when the two do belong "
+            f"together, remove {path}-lock",
+        )
+
+
+def _bytes(path: str) -> int:
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
 def prepare_file(path: str) -> None:
     """Make the file and its folders, readable by their owner alone; nothing existing is touched."""
     if os.path.isdir(path):
@@ -94,7 +150,9 @@ def prepare_file(path: str) -> None:
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
     except (FileExistsError, NotADirectoryError):
-        raise InvalidValue("path", f"a part of {folder} is a file, not a directory") from None
+        raise InvalidValue(
+            "path", f"a part of {folder} is a file, not a directory; choose another path"
+        ) from None
     except PermissionError as error:
         raise ReadOnly(f"can not create {path}: {error.strerror}") from error
     except OSError as error:
@@ -110,16 +168,7 @@ def _make_folder(folder: str) -> None:
             os.mkdir(folder, FOLDER_MODE)
         if not os.path.isdir(folder):
             raise FileExistsError(folder)
-        _flush_folder(above)
-
-
-def _flush_folder(folder: str) -> None:
-    """From now on the names in this folder survive a power cut."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        flush_folder(above)
 
 
 def _from_os(error: OSError, path: str) -> LedgerstoneError:
@@ -127,7 +176,7 @@ def _from_os(error: OSError, path: str) -> LedgerstoneError:
         return StorageFull(f"no space left for {path}")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return ReadOnly(f"{path} can not be written: {error.strerror}")
-    return Unavailable(f"can not open {path}: {error.strerror}")
+    return Unavailable(f"can not open {path}: {error.strerror}; choose another path")
 
 
 def connect(path: str, vfs: str | None = None) -> apsw.Connection:
@@ -170,17 +219,38 @@ def mapped(path: str) -> Iterator[None]:
     """What the driver raises, as what the caller can react to."""
     try:
         yield
-    except (apsw.Error, OSError, UnicodeEncodeError) as error:
+    except FOREIGN as error:
         raise from_driver(error, path) from error
 
 
 def from_driver(error: Exception, path: str) -> LedgerstoneError:
-    """One error of the driver, the system or the encoding as one of ours."""
+    """One error of the driver, the system or the encoding as one of ours.
+
+    What else a handler raises comes from a row that none of ours would have written: text that is
+    no UTF-8, JSON that does not parse, a null where there is none. Only the kind of the error is
+    told, since its text may quote what is stored.
+    """
     if isinstance(error, apsw.Error):
         return translate(error, path)
     if isinstance(error, OSError):
         return _from_os(error, path)
-    return InvalidValue("text", "lone surrogates are only allowed in bodies")
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidValue("text", "lone surrogates are only allowed in bodies")
+    return Corrupt("database", path, "row", f"{type(error).__name__}; {RESTORE}")
+
+
+FOREIGN = (
+    apsw.Error,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    msgspec.MsgspecError,
+)
+"""Everything that is none of our errors and no programming of the caller's."""
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:
@@ -205,10 +275,20 @@ _ERRORS: dict[type[apsw.Error], Any] = {
     apsw.BusyError: lambda path, reason: Busy(f"another process holds {path}; try again"),
     apsw.LockedError: lambda path, reason: Busy(f"another connection holds {path}; try again"),
     apsw.FullError: lambda path, reason: StorageFull(f"no space left for {path}"),
-    apsw.ReadOnlyError: lambda path, reason: ReadOnly(f"{path} can not be written: {reason}"),
-    apsw.CantOpenError: lambda path, reason: Unavailable(f"can not open {path}: {reason}"),
-    apsw.NotADBError: lambda path, reason: NotADatabase(f"{path} is not a database: {reason}"),
-    apsw.CorruptError: lambda path, reason: Corrupt("database", path, "pages", reason),
+    apsw.ReadOnlyError: lambda path, reason: ReadOnly(
+        f"{path} can not be written: {reason}; give it the right to be written, or copy it"
+    ),
+    apsw.CantOpenError: lambda path, reason: Unavailable(
+        f"can not open {path}: {reason}; remove what stands in its way, or choose another path"
+    ),
+    apsw.NotADBError: lambda path, reason: NotADatabase(
+        f"{path} is not a database: {reason}; give the file of a store, or restore it"
+    ),
+    apsw.CorruptError: lambda path, reason: Corrupt(
+        "database", path, "pages", f"{reason}; {RESTORE}"
+    ),
     apsw.InterruptError: lambda path, reason: Timeout(f"interrupted: {reason}"),
-    apsw.IOError: lambda path, reason: Unavailable(f"input or output failed on {path}: {reason}"),
+    apsw.IOError: lambda path, reason: Unavailable(
+        f"input or output failed on {path}: {reason}; copy what can be read, then check the disk"
+    ),
 }

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from ledgerstone.backends.file_lock import FileLock
-from ledgerstone.backends.sqlite_connection import BUSY_TIMEOUT_MS, SqliteTx, translate
+from ledgerstone.backends.file_names import FileNames
+from ledgerstone.backends.sqlite_connection import (
+    BUSY_TIMEOUT_MS,
+    FOREIGN,
+    SqliteTx,
+    from_driver,
+    translate,
+)
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
 from ledgerstone.errors import (
@@ -70,6 +77,7 @@ class Writer:
         self._path = path
         self._clock = clock
         self._file_lock = lock
+        self._names = FileNames(path)
         self._lock = threading.Lock()
         self._accepting = threading.Lock()
         self._waiting: deque[Job] = deque()
@@ -77,6 +85,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._caller: asyncio.AbstractEventLoop | None = None
         self._poison: str | None = None
+        self.lost_its_files = False
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
         self.closed = False
@@ -119,6 +128,11 @@ class Writer:
         with self._lock:
             return work(self._connection)
 
+    def lost(self) -> str | None:
+        """What happened to the files under this handle; None when they are where they were."""
+        with self._lock:
+            return self._gone()
+
     def close(self) -> None:
         """Finish what was accepted, then close the connection."""
         with self._accepting:
@@ -131,8 +145,9 @@ class Writer:
             try:
                 while self._waiting:
                     self._run_group()
-                # Only a store that is closed on purpose tidies its log away.
-                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+                # Only a store that is closed on purpose tidies its log away, and only its own.
+                if self._gone() is None:
+                    self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             finally:
                 self._connection.close()
 
@@ -175,7 +190,7 @@ class Writer:
                     job.error = OutcomeUnknown("the writer was interrupted; repeat the call")
                     job.done = True
             _deliver(group)
-        if self._pages >= self._checkpoint_at:
+        if self._pages >= self._checkpoint_at and not self.lost_its_files:
             self._checkpoint()
 
     def _gather(self, group: list[Job]) -> None:
@@ -190,12 +205,16 @@ class Writer:
         if self._poison is not None:
             _fail(group, Unavailable(self._poison))
             return
-        self._tx.now_us = self._clock.now_us()
-        ending = False
+        if (gone := self._gone()) is not None:
+            _fail(group, Unavailable(gone))
+            return
+        changed = ending = False
         try:
             self._file_lock.acquire()
             # A Ctrl-C that came while BEGIN waited is raised right after it: still in here.
             self._execute("BEGIN IMMEDIATE")
+            # Not earlier: a lease may end while we wait for the lock.
+            self._tx.now_us = self._clock.now_us()
             changed = self._run_jobs(group)
             ending = True
             self._execute("COMMIT" if changed else "ROLLBACK")
@@ -212,7 +231,18 @@ class Writer:
             raise
         finally:
             self._file_lock.release()
+        if changed and (gone := self._gone()) is not None:
+            # It is in a file, but perhaps in one that nobody will ever find again.
+            _fail(group, OutcomeUnknown(gone))
+            return
         _succeed(group)
+
+    def _gone(self) -> str | None:
+        """Nothing is acknowledged into a file without a name, and nothing is moved out of it."""
+        gone = self._names.gone()
+        if gone is not None:
+            self._poison, self.lost_its_files = gone, True
+        return gone
 
     def _undo(self) -> bool:
         """Roll back what is open; nothing is trusted any more when even that fails."""
@@ -287,6 +317,9 @@ class Writer:
             raise  # The disk or the file is at fault, not this command: the group fails.
         except UnicodeEncodeError as error:
             job.error = InvalidValue("text", f"lone surrogates are only allowed in bodies: {error}")
+        except FOREIGN as error:
+            job.error = from_driver(error, self._path)
+            job.error.__cause__ = error
         except Exception as error:
             job.error = error
         return False

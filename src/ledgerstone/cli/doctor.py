@@ -78,7 +78,7 @@ def next_steps(health: Health, capabilities: Capabilities, tenants: dict[str, in
     """What a person could do now, the most urgent first."""
     steps = []
     if not health.ok:
-        steps.append("run `ledgerstone verify` and copy the file before anything else")
+        steps.append("run `ledgerstone verify` and copy the store before anything else")
     if health.durability != POWER and capabilities.persistent:
         steps.append('open the store with durability="power" to survive a power cut')
     if health.warnings:

@@ -23,7 +23,7 @@ PIPE_CLOSED = 141
 
 _SESSIONS = "`ledgerstone sessions` lists what is there, --tenant chooses the tenant"
 _NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
-    (NotADatabase, "give the file of a Ledgerstone store with --store"),
+    (NotADatabase, "give the file or the directory of a Ledgerstone store with --store"),
     (SchemaTooNew, "install a newer ledgerstone"),
     (Corrupt, "`ledgerstone verify` lists every defect"),
     (Busy, "try again when the other process is done"),

@@ -14,6 +14,8 @@ from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
+FOLDER_URL = "file:///"
+STORE_MARK = "store.json"
 
 StoreUrl: TypeAlias = Annotated[
     str | None,
@@ -21,7 +23,7 @@ StoreUrl: TypeAlias = Annotated[
         "--store",
         metavar="URL",
         envvar=ENVIRONMENT,
-        help="The store: a path or sqlite:///path.",
+        help="The store: a path, sqlite:///path or file:///directory.",
         show_default=False,
     ),
 ]
@@ -41,12 +43,30 @@ def reading(url: str | None, tenant: str | None) -> Iterator[Store]:
         raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
     if url.startswith("memory:"):
         raise CliError("memory:// lives inside one process; give the path of a file with --store")
-    path = local_path(url)
-    if path is not None and not path.is_file():
-        found = "is a directory" if path.is_dir() else "does not exist"
-        raise CliError(f"{path} {found}, and nothing was created; check --store or {ENVIRONMENT}")
+    try:
+        trouble = _trouble(url)
+    except OSError as error:
+        trouble = f"{url}: {error.strerror}"
+    if trouble:
+        raise CliError(f"{trouble}, and nothing was created; check --store or {ENVIRONMENT}")
     with Store.open(url, tenant=tenant) as store:
         yield store
+
+
+def _trouble(url: str) -> str:
+    """Why there is no store at a url; empty when there may be one."""
+    if url.startswith(FOLDER_URL):
+        folder = Path(unquote(url.removeprefix(FOLDER_URL)))
+        if not folder.is_dir():
+            return f"{folder} is a file" if folder.exists() else f"{folder} does not exist"
+        return f"{folder} is empty" if not any(folder.iterdir()) else ""
+    path = local_path(url)
+    if path is None or path.is_file():
+        return ""
+    if not path.is_dir():
+        return f"{path} does not exist"
+    hint = f" (a store of journals is opened as {FOLDER_URL}{path})"
+    return f"{path} is a directory" + (hint if (path / STORE_MARK).exists() else "")
 
 
 def local_path(url: str) -> Path | None:

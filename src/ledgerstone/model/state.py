@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from ledgerstone.model.rows import (
     AmendmentRow,
@@ -15,9 +15,18 @@ from ledgerstone.model.rows import (
     TurnRow,
     WorkRow,
 )
-from ledgerstone.model.tables import Table, UndoLog
+from ledgerstone.model.tables import ABSENT, Table, UndoLog
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.rules.rows import HeadRow
+
+
+class Change(NamedTuple):
+    """One row as it was before a transaction and as it is after it; either may be ABSENT."""
+
+    table: str
+    key: tuple[Any, ...]
+    before: Any
+    after: Any
 
 
 class State:
@@ -72,6 +81,21 @@ class State:
         entries, self._log.entries = self._log.entries or [], None
         return [(table.name, key) for table, key, _ in entries]
 
+    def changes(self) -> list[Change]:
+        """What the open transaction changed so far, one entry per row, in order."""
+        first: dict[tuple[str, tuple[Any, ...]], Change] = {}
+        for table, key, before in self._log.entries or []:
+            if (table.name, key) not in first:
+                change = Change(table.name, key, before, table.current(key))
+                first[table.name, key] = change
+        return [one for one in first.values() if _differs(one.before, one.after)]
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Make every row what a transaction that was rolled back had made it."""
+        tables = self.tables()
+        for change in changes:
+            tables[change.table].place(change.key, change.after)
+
     def rollback(self) -> None:
         """End the transaction as if it had never begun."""
         self.undo()
@@ -82,13 +106,19 @@ class State:
         entries = self._log.entries or []
         while entries:
             table, key, before = entries.pop()
-            table.put_back(key, before)
+            table.place(key, before)
 
     def next_number(self, name: str, number: int = 0) -> int:
         """The next value of a counter: from 1, rising, never given out twice."""
         value = (self.counters.get((name, number)) or 0) + 1
         self.counters.put((name, number), value)
         return value
+
+
+def _differs(before: Any, after: Any) -> bool:
+    if before is ABSENT or after is ABSENT:
+        return before is not after
+    return bool(before != after)
 
 
 class Tx:

@@ -15,7 +15,8 @@ K = TypeVar("K", bound=tuple[Any, ...])
 R = TypeVar("R")
 
 CHUNK_KEYS = 512
-_ABSENT: Any = object()
+ABSENT: Any = object()
+"""Where no row is: told apart from a row that is None."""
 
 
 class _Top:
@@ -130,7 +131,7 @@ class Table(Generic[K, R]):
         """Add a row; KeyError when the key is taken."""
         if key in self._rows:
             raise KeyError(f"{self.name}{key} is taken")
-        self._log.note(self, key, _ABSENT)
+        self._log.note(self, key, ABSENT)
         self._rows[key] = row
         self._keys.add(key)
 
@@ -144,6 +145,10 @@ class Table(Generic[K, R]):
         self._log.note(self, key, self._rows[key])
         del self._rows[key]
         self._keys.remove(key)
+
+    def current(self, key: K) -> Any:
+        """The row, or ABSENT."""
+        return self._rows.get(key, ABSENT)
 
     def put(self, key: K, row: R) -> None:
         """Insert or replace."""
@@ -177,12 +182,12 @@ class Table(Generic[K, R]):
         """The row with the greatest key that starts with `prefix`, or None."""
         return next((row for _, row in self.scan(prefix, reverse=True)), None)
 
-    def put_back(self, key: K, before: Any) -> None:
-        """Undo one change; used by rollback only."""
-        if before is _ABSENT:
+    def place(self, key: K, row: Any) -> None:
+        """Make the row this one, or none when ABSENT; past the undo log."""
+        if row is not ABSENT:
+            if key not in self._rows:
+                self._keys.add(key)
+            self._rows[key] = row
+        elif key in self._rows:
             del self._rows[key]
             self._keys.remove(key)
-            return
-        if key not in self._rows:
-            self._keys.add(key)
-        self._rows[key] = before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
-from ledgerstone.errors import BranchNotFound
+from ledgerstone.errors import BranchNotFound, Corrupt
 from ledgerstone.records.nodes import Branch, Diff, Node
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.heads import base_of, find_head, need_head
@@ -50,8 +50,10 @@ async def _tip(tx: Tx, head: HeadRow, branch: str) -> int:
 async def _common(tx: Tx, head: HeadRow, a: int, b: int) -> int:
     """A parent always has a lower ord, so the higher one of two places steps up."""
     while a != b:
-        row = await tx.one("place_at", base_of(head) + max(a, b))
-        assert row is not None
+        place = max(a, b)
+        row = await tx.one("place_at", base_of(head) + place)
+        if row is None or row[0] >= place:
+            raise Corrupt("nodes", f"{place}", "parent", "it does not lead to the root")
         if a > b:
             a = row[0]
         else:

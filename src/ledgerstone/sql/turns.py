@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.codec import decode_json, encode_json, sha256
+from ledgerstone.codec import decode_json, decode_struct, encode_json, sha256
 from ledgerstone.commands.turns import CommitTurn, GetTurn, ListTurns
 from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
 from ledgerstone.records.drafts import DRAFT_PREFIX
@@ -28,6 +28,8 @@ from ledgerstone.sql.runs import new_row, open_mention, open_record, save_run, s
 from ledgerstone.sql.sessions import insert_session
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.work import complete_claims
+
+_checkpoint = msgspec.json.Decoder(Checkpoint)
 
 
 async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
@@ -269,7 +271,8 @@ async def _leaf_then(tx: Tx, head: HeadRow, leaf: int, revision: int) -> str | N
     """The effective leaf as it was right after a commit."""
     while leaf:
         row = await tx.one("leaf_then", base_of(head) + leaf)
-        assert row is not None
+        if row is None or row[0] >= leaf:
+            raise Corrupt("nodes", f"{leaf}", "parent", "it does not lead to the root")
         parent, deleted_rev, id = row
         if deleted_rev is None or deleted_rev > revision:
             return str(id)
@@ -282,8 +285,8 @@ async def _manifest(tx: Tx, head: HeadRow, ref: str) -> Checkpoint | None:
     if row is None:
         return None
     try:
-        return msgspec.json.decode(row[0], type=Checkpoint)
-    except msgspec.MsgspecError as error:
+        return decode_struct(_checkpoint, row[0])
+    except (msgspec.MsgspecError, ValueError) as error:
         raise Corrupt("contents", ref, "data", str(error)) from None
 
 

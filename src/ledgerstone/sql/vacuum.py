@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ledgerstone.codec import decode_struct
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Vacuumed
@@ -14,6 +15,8 @@ from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.paths import places_above
 from ledgerstone.sql.tx import Row, Tx
+
+_checkpoint = msgspec.json.Decoder(Checkpoint)
 
 
 async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
@@ -103,8 +106,8 @@ async def _checkpoint_refs(tx: Tx, head: HeadRow) -> set[str]:
         return set()
     row = await tx.one("get_document", head.number, "checkpoint")
     try:
-        manifest = msgspec.json.decode(row[0] if row else b"", type=Checkpoint)
-    except msgspec.MsgspecError as error:
+        manifest = decode_struct(_checkpoint, row[0] if row else b"")
+    except (msgspec.MsgspecError, ValueError) as error:
         raise Corrupt("documents", head.checkpoint, "checkpoint", str(error)) from None
     refs = (head.checkpoint, manifest.tool_state, manifest.plugins, manifest.execution)
     return {ref for ref in refs if ref is not None}

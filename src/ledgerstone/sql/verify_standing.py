@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.codec import decode_json, sha256
+from ledgerstone.codec import decode_json, decode_struct, sha256
 from ledgerstone.records.reports import Defect
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.rules import ledger
@@ -13,6 +13,8 @@ from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.paths import count_path, effective
 from ledgerstone.sql.told import Told
 from ledgerstone.sql.tx import Tx
+
+_checkpoint = msgspec.json.Decoder(Checkpoint)
 
 
 class Check(msgspec.Struct):
@@ -66,8 +68,8 @@ async def _checkpoint_refs(tx: Tx, check: Check) -> set[str]:
     if sha256(row[0]) != head.checkpoint:
         check.defect("document", "checkpoint", "the manifest does not fit its name")
     try:
-        manifest = msgspec.json.decode(row[0], type=Checkpoint)
-    except msgspec.MsgspecError as error:
+        manifest = decode_struct(_checkpoint, row[0])
+    except (msgspec.MsgspecError, ValueError) as error:
         check.defect("body", "checkpoint", str(error))
         return {head.checkpoint}
     refs = (head.checkpoint, manifest.tool_state, manifest.plugins, manifest.execution)

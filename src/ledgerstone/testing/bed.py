@@ -15,6 +15,7 @@ An author of another backend writes one fixture and imports the classes:
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -38,8 +39,8 @@ A = TypeVar("A")
 class Bed:
     """One backend under test. `name` is what its promises are counted for.
 
-    `factory` opens the same place each time it is called; a backend that is not persistent is
-    made once, and everything that opens it shares that one.
+    `factory` opens the same place each time it is called. A backend that is not persistent is made
+    once. `shared`: a place that only one can have open, so everything shares that one.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Bed:
         *,
         clock: ManualClock,
         persistent: bool = True,
+        shared: bool = False,
         url: str = "",
         variant: str = "",
         sqlite_file: str | None = None,
@@ -57,10 +59,13 @@ class Bed:
         self.variant = variant or name
         self.clock = clock
         self.persistent = persistent
+        self.shared = shared or not persistent
         self.url = url
         # A capability: the file whose rows tests may change behind the store's back.
         self.sqlite_file = sqlite_file
         self._factory = factory
+        # Tests ask from many threads at once, and a place may be opened once only.
+        self._opening = threading.RLock()
         self._port: Backend | None = None
         self._others: list[Backend] = []
         # A store that nobody holds any more closes its backend, so all of them are kept here.
@@ -73,23 +78,25 @@ class Bed:
     @property
     def store(self) -> Store:
         """The store of the tenant "default", opened when it is first needed."""
-        if self._store is None:
-            self._store = self._store_on(self.port, "default")
-        return self._store
+        with self._opening:
+            if self._store is None:
+                self._store = self._store_on(self.port, "default")
+            return self._store
 
     @property
     def port(self) -> Backend:
         """The backend below `store`, for what is easier said as a command."""
-        if self._port is None:
-            self._port = self._factory()
-        return self._port
+        with self._opening:
+            if self._port is None:
+                self._port = self._factory()
+            return self._port
 
     def open(self, tenant: str | None = "default") -> Store:
         """Another store on the same place: a handle of its own where the backend has such."""
-        if not self.persistent and tenant is not None:
+        if self.shared and tenant is not None:
             return self.store.for_tenant(tenant)
         backend = self.port
-        if self.persistent:
+        if not self.shared:
             backend = self._factory()
             self._others.append(backend)
         return self._store_on(backend, tenant)

@@ -5,8 +5,29 @@
     victims     workloads for a child that is going to be killed
     kills       kill -9 at random moments, reopen, judge, go on with the next child
     races       several processes that do the same thing at the same moment
+    commits     turns made by hand, whose ids are known before they are sent
+    crowds      32 writers with the same turn or revision: threads, tasks, processes
+    stale       a holder that is stopped past its lease and wakes up as nobody
+    lease_load  random lease calls of many workers, written down; linear: could they be true?
+    clocks      leases while the clocks jump; expiry: the moment a lease ends, and strangers
+    fences      fences over restart, purge and re-creation
+    backups     copies made under load: a prefix of what was acknowledged
+    scans       page by page while others append, delete and branch
+    handles     several handles on one place in one process, others come and go
     cancels     a coroutine that is cancelled at each of its awaits in turn
-    sabotage    backends that lie: each harness has to find them out
+    sabotage    backends that lie: each harness has to find them out; also sabotage_rules
+    disk        a file layer for SQLite: fails the n-th operation, forgets what was not flushed
+    survivors   what is left of a file after a power cut, drawn from a seed
+    scripts     a fixed play of commands with something of everything
+    told        what was said about each command, judged by the model
+    storage     the play with an I/O error, a full disk or a power cut at each operation
+    flushes     one flush before each answer, and no answer after a flush that failed
+    statements  kill -9 between any two statements
+    simulation  whole lives drawn from one number, repeated to the byte
+    specimen    a store with something of everything, and every question about it
+    bitflips    one wrong bit in what is stored: found or harmless
+    values      values that encodings lose, through value_places: everything that takes data
+    payloads    texts that do harm where they become a query, a path or a line of a log
 
 For another backend: give `kill_often` and `Race` a function that opens it, importable in a child
 process (`functools.partial(open_mine, path)`), and assert that the verdict names no violation.

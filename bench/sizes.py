@@ -1,0 +1,71 @@
+"""How much is built and measured: the full bench, the quick one, and one for the tests."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of sessions, turns and messages; seconds are for measuring, building comes on top."""
+
+    shallow_depth: int = 100
+    deep_depth: int = 1000
+    shallow: int = 16
+    deep: int = 4
+    peer_shallow: int = 4
+    slow_peers_deep: bool = True
+    busy: int = 64
+    busy_turns: int = 12
+    busy_turns_slow: int = 2
+    processes: int = 4
+    sessions_per_process: int = 8
+    peers_in_processes: bool = True
+    queue_batches: int = 10
+    big_messages: int = 100_000
+    listed: int = 1_000_000
+    streamed: int = 1_000_000
+    rewriting_turns: int = 100
+    least_rounds: int = 10
+    peer_rounds: int = 3
+    cold_rounds: int = 5
+    seconds: float = 270.0
+
+
+FULL: Final = Sizes()
+QUICK: Final = Sizes(
+    shallow=4,
+    deep=1,
+    peer_shallow=1,
+    slow_peers_deep=False,
+    busy_turns_slow=1,
+    peers_in_processes=False,
+    queue_batches=4,
+    big_messages=20_000,
+    listed=100_000,
+    streamed=100_000,
+    rewriting_turns=30,
+    least_rounds=4,
+    peer_rounds=1,
+    cold_rounds=2,
+    seconds=22.0,
+)
+TINY: Final = Sizes(
+    shallow_depth=13,
+    deep_depth=20,
+    shallow=1,
+    deep=1,
+    busy=4,
+    busy_turns=2,
+    processes=2,
+    sessions_per_process=2,
+    queue_batches=1,
+    big_messages=200,
+    listed=2_000,
+    streamed=2_000,
+    least_rounds=1,
+    peer_rounds=1,
+    cold_rounds=1,
+    seconds=0.2,
+)

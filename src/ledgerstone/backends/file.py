@@ -1,0 +1,294 @@
+"""A store in a directory: the model in memory, and a readable journal per session on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ledgerstone.backends.file_damage import Damage
+from ledgerstone.backends.file_disk import Disk, mapped
+from ledgerstone.backends.file_folder import SNAPSHOT, TORN_END, Folder
+from ledgerstone.backends.file_lines import VERSION, time_text
+from ledgerstone.backends.file_recovery import load
+from ledgerstone.backends.file_verify import check_journal
+from ledgerstone.backends.file_writer import Writer
+from ledgerstone.clock import Clock, SystemClock
+from ledgerstone.commands import Command, Query
+from ledgerstone.commands.turns import VerifySession
+from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
+from ledgerstone.model.handlers import READS, WRITES
+from ledgerstone.model.state import Tx
+from ledgerstone.records.reports import Capabilities, Health, Verified
+
+A = TypeVar("A")
+
+DURABILITIES = ("power", "process")
+SNAPSHOT_LINES = 64
+"""A store that is closed writes a snapshot when so many lines are in none."""
+SNAPSHOT_BYTES = 8 * 1024 * 1024
+"""An open store writes one when so many bytes are in none, and as many as the last one had."""
+
+
+def open_file(
+    path: str,
+    *,
+    durability: str | None = None,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+    snapshot_lines: int = SNAPSHOT_LINES,
+    snapshot_bytes: int = SNAPSHOT_BYTES,
+) -> FileBackend:
+    """Open or create a store directory.
+
+    Busy when it is open already, NotADatabase, SchemaTooNew or Corrupt when it can not be used,
+    InvalidValue when the path is none for a directory, ReadOnly, StorageFull.
+    """
+    level = durability or "power"
+    if level not in DURABILITIES:
+        raise InvalidValue("durability", f"file knows power and process, not {level!r}")
+    clock = clock or SystemClock()
+    path = path.rstrip("/") or "/"
+    folder = Folder(path, disk or Disk(), time_text(clock.now_us()))
+    try:
+        with mapped(path):
+            books = load(folder, flush=level == "power")
+    except BaseException:
+        folder.close()
+        raise
+    writer = Writer(folder, books, clock, flush=level == "power")
+    return FileBackend(writer, clock, level, snapshot_lines, snapshot_bytes)
+
+
+class FileBackend:
+    """A store in one directory, for one process at a time.
+
+    Commands are carried out by a thread of its own, one after the other: no Ctrl-C ever comes
+    between a line and the tables. Reads run where they are asked, and wait for no disk.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        durability: str,
+        snapshot_lines: int,
+        snapshot_bytes: int,
+    ) -> None:
+        self._writer = writer
+        self._books = writer.books
+        self._folder = writer.folder
+        self._path = writer.folder.path
+        self._clock = clock
+        self._pid = os.getpid()
+        self._damage = Damage(writer.books)
+        self._snapshot_lines = snapshot_lines
+        self._snapshot_bytes = snapshot_bytes
+        self._accepting = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "ledgerstone-file")
+        self._last: Future[None] | None = None
+        self._snapshot_asked = False
+        self._opened_at = writer.books.pos
+        self._capabilities = Capabilities(name="file", durability=durability, multi_process=False)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def write(self, command: Command[A]) -> A:
+        """Carry the command out; the answer means that its line is on disk."""
+        job = self._accept(command)
+        try:
+            return job.result()  # type: ignore[no-any-return]
+        except BaseException:
+            # An interrupted caller's command that nobody began is not carried out later.
+            job.cancel()
+            raise
+
+    async def awrite(self, command: Command[A]) -> A:
+        """The same; cancelling the wait does not touch the command."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[A] = loop.create_future()
+
+        def tell(job: Future[Any]) -> None:
+            with suppress(RuntimeError):  # The loop is closed: nobody is left to be told.
+                loop.call_soon_threadsafe(_answer, answered, job)
+
+        self._accept(command).add_done_callback(tell)
+        return await answered
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries from one snapshot."""
+        self._check_usable()
+        if any(isinstance(query, VerifySession) for query in queries):
+            # The journal must stand still while it is compared with the tables.
+            with self._writer.writing:
+                return self._read(queries)
+        return self._read(queries)
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """The same in the caller's own thread: the lock it takes is never held across a flush."""
+        if any(isinstance(query, VerifySession) for query in queries):
+            return await asyncio.to_thread(self.read, queries)
+        return self.read(queries)
+
+    def tenants(self) -> list[str]:
+        """The tenants that have sessions."""
+        self._check_usable()
+        with self._writer.tables:
+            return sorted({key[0] for key, _ in self._books.state.sessions.scan()})
+
+    def health(self) -> Health:
+        """Not ok when a journal is damaged or writing failed; counts the rows of every table."""
+        self._check_usable()
+        self._folder.check_place()
+        with self._writer.writing, self._writer.tables, mapped(self._path):
+            tables = self._books.state.tables()
+            counts = {name: len(table) for name, table in tables.items()}
+            sizes = self._sizes()
+            warnings = [*self._damage.warnings, *self._writer.warnings(), *self._books.warnings]
+        if self._capabilities.durability != "power":
+            warnings.append("durability is 'process': a power cut may lose acknowledged turns")
+        return Health(
+            backend="file",
+            ok=not self._damage and self._writer.poison is None,
+            durability=self._capabilities.durability,
+            schema=VERSION,
+            sizes_bytes=sizes,
+            counts=counts,
+            warnings=warnings,
+        )
+
+    def close(self) -> None:
+        """Finish what was accepted, then let go; closing twice is fine."""
+        if os.getpid() != self._pid:
+            return  # The directory is the parent's; this copy let go of it when it was made.
+        with self._accepting:
+            if self._last is None:
+                self._last = self._submit_finish()
+        if not threading.current_thread().name.startswith("ledgerstone-file"):
+            # A forgotten store may be closed by the very thread that has to finish the rest.
+            self._last.result()
+
+    # --- inside
+
+    def _submit_finish(self) -> Future[None]:
+        try:
+            last = self._thread.submit(self._finish)
+        except RuntimeError:
+            # The interpreter ends and has ended all threads, after what they had accepted.
+            last = Future()
+            self._finish()
+            last.set_result(None)
+        self._thread.shutdown(wait=False)
+        return last
+
+    def _accept(self, command: Command[Any]) -> Future[Any]:
+        self._check_usable()
+        if type(command) not in WRITES:
+            raise NotSupported(type(command).__name__, "file")
+        with self._accepting:
+            if self._last is not None:
+                raise StoreClosed(f"the store {self._path} is closed")
+            return self._thread.submit(self._carry_out, command)
+
+    def _carry_out(self, command: Command[Any]) -> Any:
+        if self._damage:
+            with self._writer.tables:
+                self._damage.check(command)
+        answer = self._writer.carry_out(command)
+        fresh, written = self._books.fresh_bytes, self._books.snapshot_bytes
+        if fresh >= max(self._snapshot_bytes, written) and not self._snapshot_asked:
+            with suppress(RuntimeError):  # The store is being closed, which writes one itself.
+                self._thread.submit(self._snapshot)
+                self._snapshot_asked = True
+        return answer
+
+    def _snapshot(self) -> None:
+        """Asked for as a command of its own, so that nobody's answer waits for it."""
+        self._snapshot_asked = False
+        self._writer.write_snapshot()
+
+    def _read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        with self._writer.tables:
+            if self._writer.broken is not None:
+                raise Unavailable(self._writer.broken)
+            tx = Tx(self._books.state, self._clock.now_us())
+            answers = [self._answer(tx, query) for query in queries]
+        for n, query in enumerate(queries):
+            if isinstance(query, VerifySession):
+                answers[n] = self._verify(query, answers[n])
+        return answers
+
+    def _answer(self, tx: Tx, query: Query[Any]) -> Any:
+        handler = READS.get(type(query))
+        if handler is None:
+            raise NotSupported(type(query).__name__, "file")
+        if isinstance(query, VerifySession):
+            damaged = self._damage.verified(query.tenant, query.session)
+            if damaged is not None:
+                return damaged
+        self._damage.check(query)
+        return handler(tx, query)
+
+    def _verify(self, query: VerifySession, answer: Verified) -> Verified:
+        """The answer of the model, and what the file itself says."""
+        row = self._books.state.sessions.get((query.tenant, query.session))
+        journal = self._books.journals.get(row.number) if row is not None else None
+        if journal is None:
+            return answer
+        found = check_journal(self._folder, self._books.state, journal)
+        return Verified(
+            sessions=answer.sessions,
+            turns=answer.turns,
+            nodes=answer.nodes,
+            values=answer.values,
+            defects=[*answer.defects, *found],
+        )
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = {"journals": 0, "snapshot": 0, "torn": 0}
+        folder = self._folder
+        for place in (folder.root, folder.sessions):
+            for name in folder.disk.names(place):
+                kind = "snapshot" if name == SNAPSHOT else "journals"
+                kind = "torn" if name.endswith(TORN_END) else kind
+                if kind != "journals" or name.endswith(".jsonl"):
+                    sizes[kind] += os.stat(name, dir_fd=place, follow_symlinks=False).st_size
+        return sizes
+
+    def _finish(self) -> None:
+        """The last thing the thread does: nothing is accepted any more."""
+        try:
+            self._writer.remove_dropped()
+            if self._books.fresh_lines >= self._snapshot_lines:
+                self._writer.write_snapshot(closing=True)
+            if self._books.pos != self._opened_at or not self._books.vouched:
+                self._writer.write_closed()
+        finally:
+            with self._writer.writing, self._writer.tables:
+                self._folder.close()
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreClosed("this store was opened before a fork; open it again in the child")
+        if self._last is not None:
+            raise StoreClosed(f"the store {self._path} is closed")
+
+
+def _answer(answered: asyncio.Future[A], job: Future[A]) -> None:
+    if answered.done():
+        return  # Cancelled; the command was carried out all the same.
+    error = job.exception()
+    if error is None:
+        answered.set_result(job.result())
+    elif isinstance(error, Exception):
+        answered.set_exception(error)
+    else:
+        interrupted = Unavailable("interrupted before the command was carried out")
+        interrupted.__cause__ = error
+        answered.set_exception(interrupted)

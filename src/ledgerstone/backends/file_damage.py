@@ -1,0 +1,118 @@
+"""What may still be asked of a store of which some journals are damaged.
+
+A damaged session answers nothing and takes nothing. What is asked of a whole tenant is refused
+while one of its sessions is damaged, except the list of sessions, which shows those as well. When
+nobody can tell whose a damaged journal is, every id that is not known might be it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledgerstone.backends.file_recovery import Loaded
+from ledgerstone.commands import Command, Query
+from ledgerstone.commands.runs import GetRun, PutRun
+from ledgerstone.commands.sessions import (
+    CopySession,
+    CountSessions,
+    CreateSession,
+    DeleteSession,
+    GetHead,
+    GetPicker,
+    GetSession,
+    ListSessions,
+    PurgeSession,
+    PutSession,
+    RestoreSession,
+    SweepPurged,
+    UpdateSession,
+)
+from ledgerstone.errors import Corrupt
+from ledgerstone.records.reports import Defect, Verified
+
+_BY_ID = (
+    GetSession,
+    GetHead,
+    GetPicker,
+    UpdateSession,
+    DeleteSession,
+    RestoreSession,
+    PurgeSession,
+)
+_LISTS = (ListSessions, CountSessions)
+
+Asked = Command[Any] | Query[Any]
+
+
+class Damage:
+    """The damaged journals of a store; usually there are none."""
+
+    def __init__(self, books: Loaded) -> None:
+        self._state = books.state
+        self._errors = {
+            books.names[number]: fault.error()
+            for number, fault in books.faults.items()
+            if number in books.names
+        }
+        self._places = {
+            books.names[number]: fault
+            for number, fault in books.faults.items()
+            if number in books.names
+        }
+        self._nameless = [
+            fault.error() for number, fault in books.faults.items() if number not in books.names
+        ]
+        self.warnings = [f"damaged: {fault.error()}" for fault in books.faults.values()]
+
+    def __bool__(self) -> bool:
+        return bool(self.warnings)
+
+    def check(self, asked: Asked) -> None:
+        """Corrupt, naming file and line, when the answer could be wrong."""
+        if not self.warnings or isinstance(asked, SweepPurged):
+            return
+        for session in self._sessions(asked):
+            error = self._errors.get((asked.tenant, session))
+            if error is not None:
+                raise _again(error)
+            if self._nameless and (asked.tenant, session) not in self._state.sessions:
+                raise _again(self._nameless[0])
+
+    def verified(self, tenant: str, session: str) -> Verified | None:
+        """What verify says of a damaged session; None for any other."""
+        fault = self._places.get((tenant, session))
+        if fault is None:
+            return None
+        return Verified(sessions=1, defects=[Defect(session, "journal", fault.where, fault.reason)])
+
+    def _sessions(self, asked: Asked) -> list[str]:
+        """The sessions that the answer is about."""
+        if isinstance(asked, _BY_ID):
+            return [asked.id]
+        if isinstance(asked, CreateSession | PutSession):
+            return [asked.session.id]
+        if isinstance(asked, CopySession):
+            return [asked.source, asked.target.id]
+        if isinstance(asked, PutRun):
+            return [asked.run.session]
+        if isinstance(asked, _LISTS):
+            if self._nameless:
+                raise _again(self._nameless[0])
+            return []
+        if isinstance(asked, GetRun):
+            run = self._state.runs.get((asked.tenant, asked.id))
+            if run is not None:
+                return [run.session]
+        session = getattr(asked, "session", None)
+        return [session] if isinstance(session, str) else self._all(asked.tenant)
+
+    def _all(self, tenant: str) -> list[str]:
+        """For what looks at a whole tenant: every damaged session of it."""
+        if self._nameless:
+            raise _again(self._nameless[0])
+        return [session for owner, session in self._errors if owner == tenant]
+
+
+def _again(error: Corrupt) -> Corrupt:
+    """A new one each time: an error that was raised keeps the frames of whoever saw it."""
+    return Corrupt(error.table, error.key, error.field, error.reason)

@@ -1,0 +1,121 @@
+"""Planning a command: run it on the tables, take it back, and say what has to be written.
+
+The tables change only after the line is on disk. So a command that fails leaves no trace, and
+readers never wait for a disk nor see what a crash could still undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ledgerstone.backends.file_changes import (
+    dropped_number,
+    homes,
+    kept_runs,
+    rows_fields,
+    rows_of,
+)
+from ledgerstone.backends.file_journal import Journal
+from ledgerstone.backends.file_lines import STORE, VERSION, Line, encode_line, time_text
+from ledgerstone.backends.file_recovery import Loaded, Mention
+from ledgerstone.commands import Command
+from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.commands.sessions import SweepPurged
+from ledgerstone.model.state import Change, State
+from ledgerstone.model.tables import ABSENT
+
+
+class Entry(msgspec.Struct):
+    """What one command writes: a line for the end of a journal, or in place of all its lines.
+
+    `data` is empty when nothing of it is kept on disk, as with the sweep of a purged session.
+    """
+
+    changes: list[Change]
+    data: bytes = b""
+    line: Line | None = None
+    sum: str = ""
+    rewrite: bool = False
+
+
+def entry_of(books: Loaded, command: Command[Any], now_us: int, changes: list[Change]) -> Entry:
+    """The entry of a command that has just run on `books.state`, before it is taken back."""
+    state = books.state
+    number = dropped_number(changes)
+    if number is not None:
+        return _drop(books, command, now_us, changes, number)
+    if isinstance(command, SweepPurged):
+        return Entry(changes)  # The journals of these rows went with the purge.
+    places = homes(state, changes)
+    if len(places) != 1 or places & books.dropped.keys():
+        raise RuntimeError(f"{type(command).__name__} changes the journals {sorted(places)}")
+    number = places.pop()
+    said: dict[str, Any] = {"tenant": command.tenant}
+    if number != STORE:
+        said.update(number=number, session=state.session_ids[(number,)])
+    if isinstance(command, VacuumSession):
+        # What was erased must leave the disk too, so all the lines before this one go.
+        rows = rows_of(state, command.tenant, command.session, number)
+        return _entry(books, command, now_us, changes, rows, {**said, "base": True})
+    return _entry(books, command, now_us, changes, changes, said)
+
+
+def _drop(
+    books: Loaded, command: Command[Any], now_us: int, changes: list[Change], number: int
+) -> Entry:
+    """A purge: a line in the store's journal, and the session's own journal goes."""
+    state = books.state
+    session = next(key[1] for table, key, *_ in changes if table == "sessions")
+    said: dict[str, Any] = {
+        "tenant": command.tenant,
+        "session": session,
+        "drop": (number, books.journals[number].n),
+    }
+    kept = list(kept_runs(state, changes, command.tenant))
+    removed = {(table, key) for table, key, _, after in changes if after is ABSENT}
+    if not (removed | {("attachments", (command.tenant, session))}) & books.mentions:
+        stubs = [change for change in changes if change.table == "stubs"]
+        return _entry(books, command, now_us, changes, [*stubs, *kept], said)
+    # The store's journal has bytes of this session as well, so it is written anew without them.
+    said.update(base=True, drops=tuple(books.dropped.items()))
+    rows = [*_store_rows(state, books.mentions), *kept]
+    return _entry(books, command, now_us, changes, rows, said)
+
+
+def _store_rows(state: State, mentions: Iterable[Mention]) -> Iterator[Change]:
+    """Everything that stands in the store's journal and is still there."""
+    tables = state.tables()
+    for key, stub in state.stubs.scan():
+        yield Change("stubs", key, ABSENT, stub)
+    for table, owner in sorted(mentions):
+        for key, row in tables[table].scan(owner):
+            yield Change(table, key, ABSENT, row)
+
+
+def _entry(
+    books: Loaded,
+    command: Command[Any],
+    now_us: int,
+    changes: list[Change],
+    rows: Iterable[Change],
+    said: dict[str, Any],
+) -> Entry:
+    rewrite = bool(said.get("base"))
+    number = said.get("number", STORE)
+    journal = books.journals.get(number) or Journal(number)
+    line = Line(
+        pos=books.pos + 1,
+        n=journal.n + 1,
+        at=time_text(now_us),
+        do=type(command).__name__,
+        v=VERSION if rewrite or journal.n == 0 else 0,
+        after=(books.last, *sorted(books.claims.items())) if books.pos else (),
+        prev=journal.sum,
+        **said,
+        **rows_fields(rows),
+    )
+    data, found = encode_line(line)
+    return Entry(changes, data, line, found, rewrite)

@@ -1,0 +1,97 @@
+"""From the lines of journals back to the tables.
+
+A session's own rows are in its own journal, so journals can be read one after the other. Runs and
+attachments may stand in the store's journal as well as in a session's; of those the later line
+wins, so they wait until all journals were read and are put in the order of their positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledgerstone.backends.file_changes import BY_NUMBER
+from ledgerstone.backends.file_lines import STORE, Line
+from ledgerstone.model.state import State
+from ledgerstone.model.tables import ABSENT
+
+SHARED = ("runs", "attachments", "stubs")
+NEXT_SESSION = ("session", 0)
+
+
+def has_shared(line: Line) -> bool:
+    """Whether the order of the line among those of other journals matters."""
+    if line.number == STORE or line.base:
+        return True
+    return bool(line.runs or line.attachments) or any(name in SHARED for name in line.gone)
+
+
+def put_own(state: State, line: Line) -> None:
+    """The rows that only this journal holds."""
+    number, tenant = line.number, line.tenant
+    if number == STORE:
+        return
+    raise_number(state, number)
+    if line.row is not None:
+        state.sessions.place((tenant, line.session), line.row.row(number))
+        state.session_ids.place((number,), line.session)
+    if line.head is not None:
+        state.heads.place((number,), line.head.row(number))
+    for node in line.nodes:
+        state.nodes.place((number, node.ord), node.row())
+        state.node_ids.place((tenant, node.id, number), node.ord)
+    for turn in line.turns:
+        state.turns.place((number, turn.revision), turn.row())
+        state.turn_ids.place((number, turn.id), turn.revision)
+    _put_rest(state, line)
+    for table, keys in line.gone.items():
+        if table not in SHARED:
+            for key in keys:
+                state.tables()[table].place(_whole(table, number, key), ABSENT)
+
+
+def _put_rest(state: State, line: Line) -> None:
+    number = line.number
+    for amendment in line.amendments:
+        key = (number, amendment.ord, amendment.version)
+        state.amendments.place(key, amendment.row())
+    for name, leaf in line.branches:
+        state.branches.place((number, name), leaf)
+    for document in line.documents:
+        state.documents.place((number, document.id), document.content())
+    for note in line.notes:
+        state.notes.place((number, note.node, note.key), note.row())
+    for value in line.values:
+        state.values.place((number, value.id), value.content())
+    for batch in line.work:
+        state.work.place((number, batch.seq), batch.row())
+    for run, updated_us, created_us in line.session_runs:
+        state.session_runs.place((number, run), (updated_us, created_us))
+    for counter, value_now in line.counters:
+        state.counters.place((counter, number), value_now)
+
+
+def put_shared(state: State, line: Line) -> None:
+    """The rows that other journals hold too; lines must come in the order of their positions."""
+    if line.base or line.drop is not None:
+        for attachment, _ in list(state.attachments.scan((line.tenant, line.session))):
+            state.attachments.place(attachment, ABSENT)
+    for stub in line.stubs:
+        state.stubs.place((stub.tenant, stub.session), stub.row())
+    for run in line.runs:
+        state.runs.place((run.tenant, run.id), run.row())
+    for found in line.attachments:
+        state.attachments.place((found.tenant, found.session, found.id), found.row())
+    for table, keys in line.gone.items():
+        if table in SHARED:
+            for key in keys:
+                state.tables()[table].place(key, ABSENT)
+
+
+def raise_number(state: State, number: int) -> None:
+    """The numbers of sessions go on from the highest ever seen."""
+    if number > (state.counters.get(NEXT_SESSION) or 0):
+        state.counters.place(NEXT_SESSION, number)
+
+
+def _whole(table: str, number: int, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (number, *key) if table in BY_NUMBER else tuple(key)

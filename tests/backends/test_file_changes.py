@@ -1,0 +1,78 @@
+"""What a transaction changed: one entry per row, nothing for what ends as it began."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledgerstone.backends.file_changes import BY_NUMBER, DERIVED, homes, rows_fields
+from ledgerstone.backends.file_lines import STORE, Line
+from ledgerstone.backends.file_replay import SHARED
+from ledgerstone.model.state import Change, State
+from ledgerstone.model.tables import ABSENT
+
+
+@pytest.fixture
+def state() -> State:
+    made = State()
+    made.branches.place((1, "a"), 1)
+    made.branches.place((1, "b"), 2)
+    made.begin()
+    return made
+
+
+def test_each_row_is_told_once_as_it_was_and_as_it_is(state: State) -> None:
+    state.branches.update((1, "a"), 5)
+    state.branches.update((1, "a"), 6)
+    state.branches.delete((1, "b"))
+    state.branches.insert((1, "c"), 3)
+    assert state.changes() == [
+        Change("branches", (1, "a"), 1, 6),
+        Change("branches", (1, "b"), 2, ABSENT),
+        Change("branches", (1, "c"), ABSENT, 3),
+    ]
+
+
+def test_what_ends_as_it_began_is_no_change(state: State) -> None:
+    state.branches.update((1, "a"), 9)
+    state.branches.update((1, "a"), 1)
+    state.branches.delete((1, "b"))
+    state.branches.insert((1, "b"), 2)
+    state.branches.insert((1, "c"), 3)
+    state.branches.delete((1, "c"))
+    assert state.changes() == []
+
+
+def test_taken_back_and_made_again(state: State) -> None:
+    state.branches.update((1, "a"), 6)
+    state.branches.delete((1, "b"))
+    state.branches.insert((1, "c"), 3)
+    changes = state.changes()
+    state.rollback()
+    assert dict(state.branches.scan()) == {(1, "a"): 1, (1, "b"): 2}
+    for _ in range(2):
+        state.apply(changes)
+        assert dict(state.branches.scan()) == {(1, "a"): 6, (1, "c"): 3}
+        assert state.branches.last((1,)) == 3
+
+
+def test_every_table_has_its_place_in_a_line() -> None:
+    """A table that nobody writes down would be lost at the next opening."""
+    written = {*BY_NUMBER, *SHARED, *DERIVED, "sessions", "counters"}
+    assert written == set(State().tables())
+    assert len(BY_NUMBER) + len(SHARED) + len(DERIVED) + 2 == len(written)
+    fields = set(Line.__struct_fields__)
+    assert {name for name in written - set(DERIVED) if name not in fields} == {"sessions", "heads"}
+    assert {"row", "head"} <= fields
+
+
+def test_rows_are_written_where_they_belong(state: State) -> None:
+    state.branches.update((1, "a"), 6)
+    assert homes(state, state.changes()) == {1}
+    assert homes(state, [Change("stubs", ("t", "s"), ABSENT, None)]) == {STORE}
+    assert homes(state, [Change("attachments", ("t", "s", "a"), ABSENT, None)]) == {STORE}
+    assert homes(state, [Change("counters", ("session", 0), 1, 2)]) == set()
+    assert homes(state, [Change("counters", ("work", 7), 1, 2)]) == {7}
+    assert rows_fields(state.changes()) == {"branches": (("a", 6),)}
+    assert rows_fields([Change("branches", (1, "a"), 1, ABSENT)]) == {
+        "gone": {"branches": [("a",)]}
+    }
