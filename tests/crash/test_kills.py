@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,9 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from ledgerstone.backends.file import open_file
 from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults import victims
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.histories import Found, read_back
@@ -24,6 +26,7 @@ from tests.crash.plays import be_born, checkpoint_often
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
+OPENERS: dict[str, Callable[..., Backend]] = {"sqlite": open_sqlite, "file": open_file}
 SHARE = {"lone": 0.5, "threaded": 0.25, "tasks": 0.25}
 CONTROL_KILLS_MAX = 40
 NEWBORN_S = 0.02
@@ -36,21 +39,22 @@ def report(result: Killed, line: Line) -> Killed:
     return result
 
 
+@pytest.mark.parametrize("backend", OPENERS)
 @pytest.mark.parametrize("name", SHARE)
 def test_nothing_acknowledged_is_lost_and_no_turn_is_half(
-    name: str, tmp_path: Path, seed: int, kills: int, scoreboard: Scoreboard
+    name: str, backend: str, tmp_path: Path, seed: int, kills: int, scoreboard: Scoreboard
 ) -> None:
-    """One file for all children of a series: each goes on where the one before was killed.
+    """One place for all children of a series: each goes on where the one before was killed.
 
     One series has a real disk. The others have a quick one, where many more commits are under
     way when the kill comes: what a killed process wrote is in the page cache either way.
     """
     count = max(1, round(kills * SHARE[name]))
     with (
-        scoreboard.line(f"kill -9 at random moments, {name} writer", "sqlite", seed) as line,
+        scoreboard.line(f"kill -9 at random moments, {name} writer", backend, seed) as line,
         nullcontext(tmp_path) if name == "lone" else quick_disk(tmp_path) as folder,
     ):
-        make = partial(open_sqlite, str(folder / "store.db"))
+        make = partial(OPENERS[backend], str(folder / "store.db"))
         result = report(kill_often(make, getattr(victims, name), kills=count, seed=seed), line)
         assert result.kills == count
         assert result.verdict.acked >= count
@@ -93,11 +97,12 @@ def newborn_trouble(found: Found, acked: int) -> Iterator[str]:
     yield from (f"{defect.kind} {defect.where}" for defect in found.defects)
 
 
+@pytest.mark.parametrize("backend", OPENERS)
 def test_control_an_answer_before_the_commit_is_found_out(
-    tmp_path: Path, seed: int, scoreboard: Scoreboard
+    backend: str, tmp_path: Path, seed: int, scoreboard: Scoreboard
 ) -> None:
-    make = partial(open_sqlite, str(tmp_path / "store.db"))
-    with scoreboard.line("kills, answer before the commit", "sqlite", seed, control=True) as line:
+    make = partial(OPENERS[backend], str(tmp_path / "store.db"))
+    with scoreboard.line("kills, answer before the commit", backend, seed, control=True) as line:
         killed = kill_often(
             make,
             victims.lone,
