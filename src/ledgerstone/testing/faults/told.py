@@ -18,7 +18,14 @@ from ledgerstone.clock import US_PER_S, ManualClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.attachments import GetAttachment
 from ledgerstone.commands.leases import GetLease
-from ledgerstone.commands.nodes import ListBranches, ListDrafts, ListNodes, ReadMessages
+from ledgerstone.commands.nodes import (
+    AnnotateNodes,
+    GetNotes,
+    ListBranches,
+    ListDrafts,
+    ListNodes,
+    ReadMessages,
+)
 from ledgerstone.commands.runs import LatestRun
 from ledgerstone.commands.sessions import (
     GetDocument,
@@ -61,6 +68,7 @@ class Expected(msgspec.Struct, frozen=True):
     """What the model answers to all questions at its last moment."""
 
     now_us: int
+    questions: list[Query[Any]]
     answers: list[Any]
 
 
@@ -138,8 +146,16 @@ class Told:
         key = (len(self.done), stored)
         if key not in self._expected:
             model = ModelOf([*self.done, *self.unknown[:stored]])
-            self._expected[key] = Expected(model.clock.now_us(), model.backend.read(QUESTIONS))
+            self._expected[key] = model.answers(self.questions())
         return self._expected[key]
+
+    def questions(self) -> list[Query[Any]]:
+        """Everything that can be asked; notes may hang on nodes that no list shows any more."""
+        sent = [*self.done, *self.unknown, *self.failed, *self.never]
+        noted = [one.command for one in sent if isinstance(one.command, AnnotateNodes)]
+        nodes = {(one.session, note.node) for one in noted for note in one.notes}
+        beside = [GetNotes(tenant=TENANT, session=of, nodes=(node,)) for of, node in sorted(nodes)]
+        return [*QUESTIONS, *beside]
 
     def _settle(self, sent: Sent, answer: Any) -> None:
         command = sent.command
@@ -178,6 +194,10 @@ class ModelOf:
         self.revisions: dict[tuple[str, str], int] = {}
         for one in sent:
             self.take(one)
+
+    def answers(self, questions: list[Query[Any]]) -> Expected:
+        """What it says to all of them at its last moment."""
+        return Expected(self.clock.now_us(), questions, self.backend.read(questions))
 
     def take(self, sent: Sent) -> Any:
         """Carry one more out; what it raised is its answer."""
@@ -281,10 +301,10 @@ QUESTIONS = questions(SESSIONS)
 def differences(backend: Backend, clock: ManualClock, expected: Expected) -> list[str]:
     """What a backend shows otherwise than expected, asked at the same time of day."""
     set_clock(clock, expected.now_us)
-    found = backend.read(QUESTIONS)
+    found = backend.read(expected.questions)
     return [
         f"{_name(query)}: found {_short(got)}, not {_short(want)}"
-        for query, got, want in zip(QUESTIONS, found, expected.answers, strict=True)
+        for query, got, want in zip(expected.questions, found, expected.answers, strict=True)
         if got != want
     ]
 
@@ -306,7 +326,7 @@ def resend(backend: Backend, clock: ManualClock, told: Told) -> list[str]:
         if not _same(answer, wanted) and not isinstance(sent.command, SweepPurged):
             text = f"after: {_name(sent.command)} got {answer!r}, not {wanted!r}"
             found.append(text[:LONGEST_CHARS])
-    expected = Expected(model.clock.now_us(), model.backend.read(QUESTIONS))
+    expected = model.answers(told.questions())
     return found + [f"after: {one}" for one in differences(backend, clock, expected)]
 
 
