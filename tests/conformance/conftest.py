@@ -71,7 +71,15 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
 
 
 def file_bed(variant: str, make: Callable[[], Backend], path: str, clock: ManualClock) -> Bed:
-    return Bed("sqlite", make, clock=clock, url=path, variant=variant, sqlite_file=path)
+    return Bed(
+        "sqlite",
+        make,
+        clock=clock,
+        url=path,
+        variant=variant,
+        sqlite_file=path,
+        folder=Path(path).parent,
+    )
 
 
 def directory_bed(variant: str, path: str, clock: ManualClock) -> Bed:
@@ -83,4 +91,12 @@ def directory_bed(variant: str, path: str, clock: ManualClock) -> Bed:
         return Reopening(lambda: open_directory(path, clock=clock, snapshot_lines=3))
 
     chosen = make if variant == "file" else reopening
-    return Bed("file", chosen, clock=clock, shared=True, url=f"file:///{path}", variant=variant)
+    return Bed(
+        "file",
+        chosen,
+        clock=clock,
+        shared=True,
+        url=f"file:///{path}",
+        variant=variant,
+        folder=Path(path).parent,
+    )

@@ -30,7 +30,7 @@ def test_a_stopped_holder_wakes_up_as_nobody(
         tally = stop_often(SQLITE.at(folder), rounds=rounds, seed=seed, heartbeat=heartbeat)
         line.n, line.violations = tally.rounds, tally.violations
         line.note = f"{tally.stale:,} stale writes"
-        print(tally.blocked, "rounds in which the stopped one held the file")
+        print(f"{tally.blocked} times locked out, {tally.by_itself} commits refused too early")
 
 
 def test_control_a_store_that_ignores_the_fence_is_found_out(

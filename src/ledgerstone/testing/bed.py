@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -54,6 +55,7 @@ class Bed:
         url: str = "",
         variant: str = "",
         sqlite_file: str | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.variant = variant or name
@@ -63,6 +65,8 @@ class Bed:
         self.url = url
         # A capability: the file whose rows tests may change behind the store's back.
         self.sqlite_file = sqlite_file
+        # Another one: the folder that holds every byte of the store, and nothing else.
+        self.folder = folder
         self._factory = factory
         # Tests ask from many threads at once, and a place may be opened once only.
         self._opening = threading.RLock()

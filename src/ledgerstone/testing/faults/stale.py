@@ -40,6 +40,7 @@ TRIES_MAX = 1000
 
 SUCCESSOR_TURNS = 3
 DRAFT = "draft of the old one"
+FIRST_NEW = "new/0"
 
 Make = Callable[[], Backend]
 
@@ -58,14 +59,20 @@ class Woken(msgspec.Struct, frozen=True, tag=True):
     acked: tuple[str, ...]
     ended: str
     answers: dict[str, str]
+    by_itself: int = 0
 
 
 class Tally(msgspec.Struct):
-    """What a series of rounds came to; `stale` counts refused and accepted stale writes."""
+    """What a series of rounds came to; `stale` counts refused and accepted stale writes.
+
+    `blocked`: how often the stopped holder had the file locked. `by_itself`: how often it was
+    refused before anybody had taken over.
+    """
 
     rounds: int = 0
     stale: int = 0
     blocked: int = 0
+    by_itself: int = 0
     violations: list[str] = []
 
 
@@ -125,7 +132,7 @@ def _round(backend: Backend, child: Child, random: Random, tally: Tally) -> None
     try:
         lease, blocked = _take_over(store, held.session, child.pid)
         tally.blocked += blocked
-        turns = [_commit(store, lease, "new/0")]
+        turns = [_commit(store, lease, FIRST_NEW)]
     finally:
         os.kill(child.pid, signal.SIGCONT)
     for n in range(1, SUCCESSOR_TURNS):
@@ -136,6 +143,7 @@ def _round(backend: Backend, child: Child, random: Random, tally: Tally) -> None
     assert isinstance(woken, Woken), "the woken holder tells what it met"
     tally.rounds += 1
     tally.stale += len(woken.answers) + 1
+    tally.by_itself += woken.by_itself
     tally.violations += _judge(backend, held, lease, woken, turns)
 
 
@@ -200,18 +208,20 @@ def _commit(store: Store, lease: AnyLease, name: str) -> str:
 def _commit_until_refused(say: Say, store: Store, lease: AnyLease) -> Woken:
     say(msgspec.json.encode(Held(lease.session, lease.fence)))
     acked: list[str] = []
-    ended = "nobody refused it"
+    ended, by_itself = "nobody refused it", 0
     for _ in range(TRIES_MAX):
         try:
             acked.append(_commit(store, lease, f"old/{len(acked)}"))
         except LeaseExpired:
             pass  # Not yet taken over: go on until somebody says so.
         except Fenced:
-            ended = "Fenced"
-            break
+            if store.turns.get(lease.session, FIRST_NEW) is not None:
+                ended = "Fenced"
+                break
+            by_itself += 1  # Nobody has taken over yet: its own heartbeat took the lease again.
         threading.Event().wait(COMMIT_PAUSE_S)
     answers = {name: _answer(write, store, lease) for name, write in STALE_WRITES.items()}
-    return Woken(lease.session, tuple(acked), ended, answers)
+    return Woken(lease.session, tuple(acked), ended, answers, by_itself)
 
 
 def _answer(write: Callable[[Store, AnyLease], object], store: Store, lease: AnyLease) -> str:
