@@ -35,9 +35,15 @@ class ContenderFailed(Exception):
 
 
 def environment() -> dict[str, str]:
-    """Ours, with every telemetry switched off and this package to be found."""
+    """Ours, with every telemetry switched off and this package to be found.
+
+    Byte code is kept, as that of an installed package is; otherwise a fresh interpreter would
+    compile us again each time, and the peers, which pip has compiled, not.
+    """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
+    found = {**os.environ, **QUIET, "PYTHONPATH": os.pathsep.join(paths)}
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
 
 
 class Remote:
