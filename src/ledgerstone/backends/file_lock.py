@@ -69,8 +69,8 @@ class FileLock:
 
     def note_open(self, path: str) -> None:
         """From now on a log beside it belongs to this file; on disk before there is one."""
-        if self._note(f"{os.stat(path).st_ino}"):
-            os.fsync(self._file)
+        self._note(f"{os.stat(path).st_ino}")
+        os.fsync(self._file)
 
     def note_closed(self, path: str) -> None:
         """Whoever closes last takes the log away: what turns up later is somebody else's."""
@@ -80,13 +80,9 @@ class FileLock:
             self._note(NO_LOG)
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _note(self, what: str) -> bool:
-        """Write it down; False when it stands there already."""
-        text = f"{os.fstat(self._file).st_ino} {what}".ljust(NOTE_BYTES).encode("ascii")
-        if os.pread(self._file, NOTE_BYTES, 0) == text:
-            return False
-        os.pwrite(self._file, text, 0)
-        return True
+    def _note(self, what: str) -> None:
+        text = f"{os.fstat(self._file).st_ino} {what}".ljust(NOTE_BYTES)
+        os.pwrite(self._file, text.encode("ascii"), 0)
 
     def close(self) -> None:
         """Give the file back."""

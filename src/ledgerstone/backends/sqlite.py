@@ -82,7 +82,8 @@ def open_sqlite(
             lock.note_open(path)
             _configure(connection, path, level)
             migrate(connection)
-            lock.note_open(path)  # Again: the last one to close may have just said "closed".
+            if not lock.claims(path):
+                lock.note_open(path)  # The last one to close said "closed" in this very moment.
         except BaseException:
             if not had_log:
                 # No log of theirs is there to be moved: SQLite may take its own empty one away.
