@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from ledgerstone import ids
-from ledgerstone.api.commits import release, retake, revision_of
+from ledgerstone.api.commits import own_grant, release, retake, revision_of
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.clock import US_PER_S, monotonic_s
 from ledgerstone.commands.leases import GetLease, RenewLease, TakeLease
-from ledgerstone.errors import LeaseExpired, LeaseHeld, LedgerstoneError
+from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, LedgerstoneError
 from ledgerstone.records.leases import Held, Lease
 
 POLL_FIRST_S = 0.02
@@ -60,7 +60,15 @@ async def keep(handle: AsyncHandle, held: Held) -> None:
     """
     lease = held.lease
     try:
-        held.lease = await handle.write(renewal(handle.tenant, lease, held.ttl_us))
+        renewed = await handle.write(renewal(handle.tenant, lease, held.ttl_us))
+        if held.lease.fence <= renewed.fence:
+            held.lease = renewed
+    except Fenced:
+        # A commit that found it expired may have taken it again just before.
+        mine = await own_grant(handle, held, lease.token)
+        if mine is None or not await _is_where_it_was(handle, held):
+            raise
+        held.lease = mine
     except LeaseExpired:
         if held.released:
             raise

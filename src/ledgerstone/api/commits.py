@@ -8,7 +8,7 @@ from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.commands import Guard
-from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved, Unavailable
@@ -67,15 +67,32 @@ async def retake(handle: AsyncHandle, held: Held) -> Lease:
     return lease
 
 
+async def own_grant(handle: AsyncHandle, held: Held, token: str | None) -> Lease | None:
+    """The live lease, when the holder itself took it again; None when it is a stranger's.
+
+    A heartbeat and a commit may both find it expired. Who comes second meets the grant of the
+    first and must not take it for a newer owner's. `token` is the one that was refused. When that
+    grant has run out as well, it is taken once more.
+    """
+    lease = await handle.ask(GetLease(tenant=handle.tenant, session=held.session))
+    if lease is None:
+        return await retake(handle, held)
+    ours = {held.token, ids.derive("again", held.token)}
+    if token is not None:
+        ours.add(ids.derive("again", token))
+    return lease if lease is not None and lease.token in ours else None
+
+
 async def release(handle: AsyncHandle, lease: AnyLease) -> bool:
     """Give a lease back; False when it was not ours any more."""
+    grant = lease.lease if isinstance(lease, Held) else lease
     return await handle.write(
         ReleaseLease(
             tenant=handle.tenant,
-            session=lease.session,
-            owner=lease.owner,
-            token=lease.token,
-            fence=lease.fence,
+            session=grant.session,
+            owner=grant.owner,
+            token=grant.token,
+            fence=grant.fence,
         )
     )
 
@@ -92,20 +109,29 @@ async def _commit_held(handle: AsyncHandle, command: CommitTurn, held: Held) -> 
     except OutcomeUnknown:
         return await _repeat(handle, command)
     except LeaseExpired as expired:
-        return await _commit_on_new_lease(handle, command, held, expired)
+        lease = await retake(handle, held)
+        return await _commit_on_new_lease(handle, command, held, lease, expired)
+    except Fenced as fenced:
+        again = await own_grant(handle, held, command.guard.token)
+        if again is None:
+            raise
+        return await _commit_on_new_lease(handle, command, held, again, fenced)
 
 
 async def _commit_on_new_lease(
-    handle: AsyncHandle, command: CommitTurn, held: Held, expired: LeaseExpired
+    handle: AsyncHandle,
+    command: CommitTurn,
+    held: Held,
+    lease: Lease,
+    refused: LeaseExpired | Fenced,
 ) -> TurnCommitted:
-    lease = await retake(handle, held)
     seen = held.revision if command.guard.revision is None else command.guard.revision
     guard = Guard(lease.fence, lease.token, seen)
     try:
         answer = await handle.write(replace(command, guard=guard))
     except RevisionMoved as moved:
         await release(handle, lease)
-        raise expired from moved
+        raise refused from moved
     held.lease = lease
     return answer
 

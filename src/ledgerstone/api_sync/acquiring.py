@@ -7,11 +7,11 @@ import os
 
 from ledgerstone import ids
 from ledgerstone.api.loop_blocking import pause
-from ledgerstone.api_sync.commits import release, retake, revision_of
+from ledgerstone.api_sync.commits import own_grant, release, retake, revision_of
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.clock import US_PER_S, monotonic_s
 from ledgerstone.commands.leases import GetLease, RenewLease, TakeLease
-from ledgerstone.errors import LeaseExpired, LeaseHeld, LedgerstoneError
+from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, LedgerstoneError
 from ledgerstone.records.leases import Held, Lease
 
 POLL_FIRST_S = 0.02
@@ -61,7 +61,15 @@ def keep(handle: Handle, held: Held) -> None:
     """
     lease = held.lease
     try:
-        held.lease = handle.write(renewal(handle.tenant, lease, held.ttl_us))
+        renewed = handle.write(renewal(handle.tenant, lease, held.ttl_us))
+        if held.lease.fence <= renewed.fence:
+            held.lease = renewed
+    except Fenced:
+        # A commit that found it expired may have taken it again just before.
+        mine = own_grant(handle, held, lease.token)
+        if mine is None or not _is_where_it_was(handle, held):
+            raise
+        held.lease = mine
     except LeaseExpired:
         if held.released:
             raise

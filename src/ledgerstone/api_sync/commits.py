@@ -9,7 +9,7 @@ from ledgerstone import ids
 from ledgerstone.api.loop_blocking import pause
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands import Guard
-from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved, Unavailable
@@ -68,15 +68,32 @@ def retake(handle: Handle, held: Held) -> Lease:
     return lease
 
 
+def own_grant(handle: Handle, held: Held, token: str | None) -> Lease | None:
+    """The live lease, when the holder itself took it again; None when it is a stranger's.
+
+    A heartbeat and a commit may both find it expired. Who comes second meets the grant of the
+    first and must not take it for a newer owner's. `token` is the one that was refused. When that
+    grant has run out as well, it is taken once more.
+    """
+    lease = handle.ask(GetLease(tenant=handle.tenant, session=held.session))
+    if lease is None:
+        return retake(handle, held)
+    ours = {held.token, ids.derive("again", held.token)}
+    if token is not None:
+        ours.add(ids.derive("again", token))
+    return lease if lease is not None and lease.token in ours else None
+
+
 def release(handle: Handle, lease: AnyLease) -> bool:
     """Give a lease back; False when it was not ours any more."""
+    grant = lease.lease if isinstance(lease, Held) else lease
     return handle.write(
         ReleaseLease(
             tenant=handle.tenant,
-            session=lease.session,
-            owner=lease.owner,
-            token=lease.token,
-            fence=lease.fence,
+            session=grant.session,
+            owner=grant.owner,
+            token=grant.token,
+            fence=grant.fence,
         )
     )
 
@@ -93,20 +110,29 @@ def _commit_held(handle: Handle, command: CommitTurn, held: Held) -> TurnCommitt
     except OutcomeUnknown:
         return _repeat(handle, command)
     except LeaseExpired as expired:
-        return _commit_on_new_lease(handle, command, held, expired)
+        lease = retake(handle, held)
+        return _commit_on_new_lease(handle, command, held, lease, expired)
+    except Fenced as fenced:
+        again = own_grant(handle, held, command.guard.token)
+        if again is None:
+            raise
+        return _commit_on_new_lease(handle, command, held, again, fenced)
 
 
 def _commit_on_new_lease(
-    handle: Handle, command: CommitTurn, held: Held, expired: LeaseExpired
+    handle: Handle,
+    command: CommitTurn,
+    held: Held,
+    lease: Lease,
+    refused: LeaseExpired | Fenced,
 ) -> TurnCommitted:
-    lease = retake(handle, held)
     seen = held.revision if command.guard.revision is None else command.guard.revision
     guard = Guard(lease.fence, lease.token, seen)
     try:
         answer = handle.write(replace(command, guard=guard))
     except RevisionMoved as moved:
         release(handle, lease)
-        raise expired from moved
+        raise refused from moved
     held.lease = lease
     return answer
 

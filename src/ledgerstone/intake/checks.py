@@ -97,7 +97,9 @@ def guard(lease: AnyLease | None, expected_revision: int | None) -> Guard:
         lost = lease.lost
         current = lost.current if isinstance(lost, Fenced) else lease.fence
         raise Fenced(lease.session, lease.fence, current) from lost
-    return Guard(lease.fence, lease.token, expected_revision)
+    # Read once: a heartbeat may put a newer grant there between two looks.
+    grant = lease.lease if isinstance(lease, Held) else lease
+    return Guard(grant.fence, grant.token, expected_revision)
 
 
 def page_limit(limit: int) -> int:
