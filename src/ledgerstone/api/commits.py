@@ -80,7 +80,7 @@ async def own_grant(handle: AsyncHandle, held: Held, token: str | None) -> Lease
     ours = {held.token, ids.derive("again", held.token)}
     if token is not None:
         ours.add(ids.derive("again", token))
-    return lease if lease is not None and lease.token in ours else None
+    return lease if lease.token in ours else None
 
 
 async def release(handle: AsyncHandle, lease: AnyLease) -> bool:

@@ -81,7 +81,7 @@ def own_grant(handle: Handle, held: Held, token: str | None) -> Lease | None:
     ours = {held.token, ids.derive("again", held.token)}
     if token is not None:
         ours.add(ids.derive("again", token))
-    return lease if lease is not None and lease.token in ours else None
+    return lease if lease.token in ours else None
 
 
 def release(handle: Handle, lease: AnyLease) -> bool:
