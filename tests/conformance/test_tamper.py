@@ -1,8 +1,8 @@
 """Somebody edits the file by hand: verify finds it, and says what and where.
 
 Covered: the history (nodes, turns, amendments), where it stands (heads, branches) and what it
-refers to (values, documents). Not covered, because no commit vouches for them: titles and
-metadata of sessions, notes, runs, attachments, the queue and leases.
+refers to (values, documents). What no commit vouches for (titles, notes, runs, the queue, leases)
+has seals instead: test_tamper_seals.py.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ NODES = {
     "row gone": f"delete from nodes where key = {BASE + M3}",
     "last row gone": f"delete from nodes where key = {BASE + M4}",
     "row invented": "insert into nodes select key + 1, key & 4294967295, seq + 1, role, kind,"
-    " label, run, meta, format, refs, created_us, 'fake', salt, body, null, null, null"
+    " label, run, meta, format, refs, created_us, 'fake', salt, body, null, null, null, null"
     f" from nodes where key = {BASE + M4}",
     "rows swapped": "update nodes set body = (select other.body from nodes other where other.key ="
     f" {BASE + M1} + {BASE + M3} - nodes.key) where key in ({BASE + M1}, {BASE + M3})",
@@ -174,12 +174,12 @@ REST = {
     "amendment's version": "update amendments set version = 7 where version = 2",
     "amendment gone": "delete from amendments where version = 2",
     "amendment invented": "insert into amendments select key, 3, revision, created_us, salt, patch,"
-    " commitment from amendments where version = 2",
+    " commitment, seal from amendments where version = 2",
     "branch moved": f"update branches set leaf = {M3}",
     "branch at nobody": "update branches set leaf = 99",
     "branch renamed": "update branches set name = 'slide'",
     "branch gone": "delete from branches",
-    "branch invented": f"insert into branches values (1, 'fake', {M1})",
+    "branch invented": f"insert into branches values (1, 'fake', {M1}, null)",
     "value": "update contents set data = x'00' where data = cast('state of the machine' as blob)",
     "value gone": "delete from contents where data = cast('state of the machine' as blob)",
     "manifest gone": "delete from contents where digest = (select checkpoint from heads"

@@ -11,7 +11,7 @@ from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.commands.turns import VerifySession
+from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import Corrupt
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
@@ -39,14 +39,23 @@ class AsyncAdmin:
         return await offload(self._handle.backend.tenants)
 
     async def verify(
-        self, session: SessionRef | None = None, *, progress: Progress | None = None
+        self,
+        session: SessionRef | None = None,
+        *,
+        whole: bool = True,
+        progress: Progress | None = None,
     ) -> Verified:
         """Check chain, parents, leaf, positions, references and value hashes; name each defect.
 
-        Of one session, or of all of the tenant; `progress(done, total)` after each.
+        Of one session, or of all of the tenant; then also of the file or the like that all tenants
+        share, unless `whole` is False. `progress(done, total)` after each session.
         """
         names = await self._names(session)
-        report = Verified()
+        report = (
+            Verified()
+            if session is not None
+            else await self._verify_store(checks.flag(whole, "whole"))
+        )
         for done, name in enumerate(names, start=1):
             one = await self._verify_one(name)
             report = Verified(
@@ -59,6 +68,14 @@ class AsyncAdmin:
             if progress is not None:
                 progress(done, len(names))
         return report
+
+    async def _verify_store(self, whole: bool) -> Verified:
+        """What belongs to no session; a file that can not be read is a defect of its own."""
+        try:
+            return await self._handle.ask(VerifyStore(tenant=self._handle.tenant, whole=whole))
+        except Corrupt as error:
+            found = Defect("", "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(defects=[found])
 
     async def _verify_one(self, name: str) -> Verified:
         """One session; what can not even be read is a defect of it, not the end of the report."""

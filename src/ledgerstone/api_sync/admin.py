@@ -12,7 +12,7 @@ from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.commands.turns import VerifySession
+from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import Corrupt
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
@@ -40,14 +40,21 @@ class Admin:
         return offload(self._handle.backend.tenants)
 
     def verify(
-        self, session: SessionRef | None = None, *, progress: Progress | None = None
+        self,
+        session: SessionRef | None = None,
+        *,
+        whole: bool = True,
+        progress: Progress | None = None,
     ) -> Verified:
         """Check chain, parents, leaf, positions, references and value hashes; name each defect.
 
-        Of one session, or of all of the tenant; `progress(done, total)` after each.
+        Of one session, or of all of the tenant; then also of the file or the like that all tenants
+        share, unless `whole` is False. `progress(done, total)` after each session.
         """
         names = self._names(session)
-        report = Verified()
+        report = (
+            Verified() if session is not None else self._verify_store(checks.flag(whole, "whole"))
+        )
         for done, name in enumerate(names, start=1):
             one = self._verify_one(name)
             report = Verified(
@@ -60,6 +67,14 @@ class Admin:
             if progress is not None:
                 progress(done, len(names))
         return report
+
+    def _verify_store(self, whole: bool) -> Verified:
+        """What belongs to no session; a file that can not be read is a defect of its own."""
+        try:
+            return self._handle.ask(VerifyStore(tenant=self._handle.tenant, whole=whole))
+        except Corrupt as error:
+            found = Defect("", "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(defects=[found])
 
     def _verify_one(self, name: str) -> Verified:
         """One session; what can not even be read is a defect of it, not the end of the report."""

@@ -27,6 +27,7 @@ from ledgerstone.commands.sessions import (
     SweepPurged,
     UpdateSession,
 )
+from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Defect, Verified
 
@@ -69,7 +70,7 @@ class Damage:
 
     def check(self, asked: Asked) -> None:
         """Corrupt, naming file and line, when the answer could be wrong."""
-        if not self.warnings or isinstance(asked, SweepPurged):
+        if not self.warnings or isinstance(asked, SweepPurged | VerifyStore):
             return
         for session in self._sessions(asked):
             error = self._errors.get((asked.tenant, session))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -26,9 +26,11 @@ from ledgerstone.backends.sqlite_connection import (
     set_wal,
     setting,
 )
+from ledgerstone.backends.sqlite_seals import verify_store
 from ledgerstone.backends.sqlite_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import (
     Busy,
     InvalidValue,
@@ -40,7 +42,7 @@ from ledgerstone.errors import (
     Unavailable,
 )
 from ledgerstone.records.reports import Capabilities, Health
-from ledgerstone.sql.handlers import READS, WRITES, Handler
+from ledgerstone.sql.handlers import READS, WRITES
 from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.sql.tx import Row
 from ledgerstone.trampoline import run_now
@@ -290,8 +292,12 @@ class SqliteBackend:
             raise NotSupported(type(command).__name__, "sqlite")
 
 
-def _handler(query: Query[Any]) -> Handler:
-    handler = READS.get(type(query))
+_Read = Callable[[SqliteTx, Any], Coroutine[Any, Any, Any]]
+_READS: dict[type, _Read] = {**READS, VerifyStore: verify_store}
+
+
+def _handler(query: Query[Any]) -> _Read:
+    handler = _READS.get(type(query))
     if handler is None:
         raise NotSupported(type(query).__name__, "sqlite")
     return handler

@@ -25,6 +25,7 @@ from ledgerstone.backends.sqlite_connection import (
     from_driver,
     translate,
 )
+from ledgerstone.backends.sqlite_seals import keep_seals
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
 from ledgerstone.errors import (
@@ -85,6 +86,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._caller: asyncio.AbstractEventLoop | None = None
         self._poison: str | None = None
+        self._seals = False
         self.lost_its_files = False
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -210,6 +212,10 @@ class Writer:
             return
         changed = ending = False
         try:
+            if not self._seals:
+                # Not on opening: it takes most of a millisecond, and readers do without.
+                keep_seals(self._connection)
+                self._seals = True
             self._file_lock.acquire()
             # A Ctrl-C that came while BEGIN waited is raised right after it: still in here.
             self._execute("BEGIN IMMEDIATE")

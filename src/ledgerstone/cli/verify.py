@@ -36,7 +36,9 @@ def run(
     Exit code 1 if something is wrong; nothing is changed.
     """
     with reading(store, None) as opened:
-        found = {name: _verify(opened, name, session) for name in _tenants(opened, tenant, session)}
+        names = _tenants(opened, tenant, session)
+        # The file is one for all: it is looked at with the first of them.
+        found = {name: _verify(opened, name, session, whole=name == names[0]) for name in names}
     defects = [(name, defect) for name, one in found.items() for defect in one.defects]
     counted = _sum(list(found.values()))
     if as_json:
@@ -70,7 +72,7 @@ def _tenants(store: Store, tenant: str | None, session: str | None) -> list[str]
     return owners
 
 
-def _verify(store: Store, tenant: str, session: str | None) -> Verified:
+def _verify(store: Store, tenant: str, session: str | None, *, whole: bool) -> Verified:
     handle = store.for_tenant(tenant)
     if session is not None and handle.sessions.get(session) is None:
         raise SessionNotFound(session)
@@ -78,7 +80,9 @@ def _verify(store: Store, tenant: str, session: str | None) -> Verified:
     with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
         task = bar.add_task(f"verifying {visible(tenant)}", total=None)
         return handle.admin.verify(
-            session, progress=lambda done, total: bar.update(task, completed=done, total=total)
+            session,
+            whole=whole,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
 
 

@@ -136,3 +136,12 @@ class VerifySession(Query[Verified], frozen=True, kw_only=True):
     """Check chain, parents, leaf, positions, references and value hashes of one session."""
 
     session: str
+
+
+class VerifyStore(Query[Verified], frozen=True, kw_only=True):
+    """Check what belongs to no session: rows of the tenant that outlive theirs.
+
+    `whole`: also what belongs to no tenant, above all the file itself.
+    """
+
+    whole: bool = True

@@ -69,6 +69,7 @@ READS: dict[type[Query[Any]], Handler] = {
     turn_commands.GetTurn: answers.get_turn,
     turn_commands.ListTurns: answers.list_turns,
     turn_commands.VerifySession: verify.verify_session,
+    turn_commands.VerifyStore: verify.verify_store,
     node_commands.ReadMessages: messages.read_messages,
     node_commands.CountMessages: messages.count_messages,
     node_commands.ListMessages: messages.list_messages,

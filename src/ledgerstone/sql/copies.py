@@ -47,6 +47,8 @@ async def _copy_rows(tx: Tx, source: HeadRow, target: HeadRow) -> None:
         "copy_documents",
     ):
         await tx.run(query, source.number, target.number)
+    if source.live < source.ord:
+        await tx.run("hide_copies", source.number, target.number)
     target.ord, target.leaf = source.ord, source.leaf
     target.tip, target.tip_seq = source.tip, source.tip_seq
     target.messages, target.users = source.messages, source.users

@@ -28,6 +28,7 @@ from ledgerstone.sql import (
     turns,
     vacuum,
     verify,
+    verify_seals,
     work,
 )
 from ledgerstone.sql.tx import Tx
@@ -85,6 +86,7 @@ READS: dict[type, Handler] = {
     turn_commands.GetTurn: turns.get_turn,
     turn_commands.ListTurns: turns.list_turns,
     turn_commands.VerifySession: verify.verify_session,
+    turn_commands.VerifyStore: verify_seals.verify_rows,
     lease_commands.GetLease: leases.get_lease,
     run_commands.GetRun: runs.get_run,
     run_commands.LatestRun: runs.latest_run,

@@ -46,7 +46,7 @@ async def need_head(tx: Tx, tenant: str, session: str) -> HeadRow:
 
 
 async def move_head(tx: Tx, head: HeadRow) -> None:
-    """Write the whole head."""
+    """Write all of the head but who holds the session."""
     await tx.run(
         "move_head",
         head.number,
@@ -62,11 +62,6 @@ async def move_head(tx: Tx, head: HeadRow) -> None:
         head.branched,
         head.named,
         head.amended,
-        head.fence,
-        head.owner,
-        head.token,
-        head.claimed_us,
-        head.expires_us,
         head.updated_us,
         head.link,
         head.active_run,

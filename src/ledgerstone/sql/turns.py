@@ -180,6 +180,7 @@ async def _write_turn(tx: Tx, commit: Commit) -> None:
     head.updated_us = moment_us
     if command.release and command.guard.fence is not None:
         lease_rules.clear(head)
+        await set_lease(tx, head)
     await move_head(tx, head)
 
 

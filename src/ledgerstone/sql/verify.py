@@ -18,6 +18,7 @@ from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.told import Told
 from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.verify_seals import check_runs, check_seals, check_times
 from ledgerstone.sql.verify_standing import Check, check_standing, check_values
 
 _CHUNK_TURNS = 500
@@ -33,6 +34,9 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     await _check_amendments(tx, check)
     await check_values(tx, check)
     await check_standing(tx, check)
+    await check_times(tx, check)
+    await check_runs(tx, check)
+    await check_seals(tx, check)
     return Verified(
         sessions=1,
         turns=check.turns,
@@ -57,6 +61,7 @@ async def _check_turns(tx: Tx, check: Check) -> None:
 async def _check_turn(tx: Tx, check: Check, row: Row) -> None:
     revision, id, kind, hash, stored, created_us, leaf, first_ord, count, usage, raw = row
     check.turns += 1
+    check.committed_us = created_us
     told = check.told
     if revision != told.revision + 1:
         check.defect("revision", f"turn {id}", f"{revision} follows {told.revision}")
@@ -101,12 +106,14 @@ def _read_effects(check: Check, id: str, raw: bytes | None) -> dict[str, Any]:
 
 
 def _check_node(check: Check, row: Row) -> None:
-    ord, parent, id, _, role, _, _, _, meta, format, refs, _, body, _, seq = row[:15]
+    ord, parent, id, _, role, _, _, run, meta, format, refs, _, body, _, seq = row[:15]
     deleted_us, deleted_rev = row[15:]
     check.nodes += 1
     check.live += deleted_us is None
     check.seqs[ord] = seq
     check.branched = check.branched or int(parent != ord - 1)
+    if run is not None:
+        check.wrote[run] = (check.wrote.get(run, (ord, ord))[0], ord)
     if parent >= ord or (parent and parent not in check.seqs):
         check.defect("parent", f"node {id}", f"ord {parent} is not before {ord}")
     elif seq != check.seqs.get(parent, 0) + 1:

@@ -28,10 +28,12 @@ class Check(msgspec.Struct):
     values: int = 0
     live: int = 0
     branched: int = 0
+    committed_us: int = 0
     seqs: dict[int, int] = {}
     hidden: dict[int, int] = {}
     erased: set[int] = set()
     refs: set[str] = set()
+    wrote: dict[str, tuple[int, int]] = {}
     defects: list[Defect] = []
 
     def defect(self, kind: str, where: str, detail: str = "") -> None:

@@ -30,12 +30,19 @@ where a.key between :source << 32 and (:source << 32) + 4294967295 and a.patch i
   and a.version = (select max(version) from amendments b where b.key = a.key)
 
 -- name: copy_nodes(source, target)
--- Every node as it is; what was hidden stays hidden.
+-- Every node; what was hidden is hidden again by `hide_copies`.
 insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
-  id, salt, body, deleted_us, deleted_rev, commitment)
+  id, salt, body, commitment)
 select key + ((:target - :source) << 32), parent, seq, role, kind, label, run, meta, format,
-  refs, created_us, id, salt, body, deleted_us, iif(deleted_us is null, null, 0), commitment
+  refs, created_us, id, salt, body, commitment
 from nodes where key between :source << 32 and (:source << 32) + 4294967295
+
+-- name: hide_copies(source, target)
+-- What is hidden in the source is hidden in the copy, since before its first commit.
+update nodes set deleted_us = s.deleted_us, deleted_rev = 0
+from nodes s
+where s.key between :source << 32 and (:source << 32) + 4294967295 and s.deleted_us is not null
+  and nodes.key = s.key + ((:target - :source) << 32)
 
 -- name: copy_amendments(source, target)
 -- Every version.

@@ -12,12 +12,12 @@ select 0, 0, 0, body from kept_runs where tenant = :tenant and id = :id
 -- A session's own row of a run.
 select key, first_ord, last_ord from runs where id = :id and key >> 32 = :number
 
--- name: save_run(key, id, first_ord, last_ord, body)
+-- name: save_run(key, id, first_ord, last_ord, body, seal)
 -- What the run wrote of the session by now, and its record when there is a newer one.
-insert into runs (key, id, first_ord, last_ord, body)
-values (:key, :id, :first_ord, :last_ord, :body)
+insert into runs (key, id, first_ord, last_ord, body, seal)
+values (:key, :id, :first_ord, :last_ord, :body, :seal)
 on conflict (key) do update set first_ord = excluded.first_ord, last_ord = excluded.last_ord,
-  body = coalesce(excluded.body, body)
+  body = coalesce(excluded.body, body), seal = coalesce(excluded.seal, seal)
 
 -- name: run_names(first, last)
 -- Run ids by their number in the session.
@@ -31,6 +31,6 @@ on conflict (tenant, id) do update set body = excluded.body
 
 -- name: point_runs(number, updated_us, active_run, open_run, latest_run, runs)
 -- A session's pointers at its runs.
-update heads set updated_us = :updated_us, active_run = :active_run, open_run = :open_run,
-  latest_run = :latest_run, runs = :runs
+update heads set updated_us = :updated_us, touched_us = :updated_us, active_run = :active_run,
+  open_run = :open_run, latest_run = :latest_run, runs = :runs
 where number = :number

@@ -30,7 +30,8 @@ returning number
 
 -- name: insert_head(number, fence, updated_us, link)
 -- The head of a new session.
-insert into heads (number, fence, updated_us, link) values (:number, :fence, :updated_us, :link)
+insert into heads (number, fence, updated_us, touched_us, link)
+values (:number, :fence, :updated_us, :updated_us, :link)
 
 -- name: overwrite_session(number, user, app, title, model, cwd, status, metadata, parent, cause, recency)
 -- Everything a caller may set, at once.
@@ -44,7 +45,7 @@ update sessions set recency = :recency where number = :number
 
 -- name: touch_head(number, updated_us)
 -- The session changed without a commit.
-update heads set updated_us = :updated_us where number = :number
+update heads set updated_us = :updated_us, touched_us = :updated_us where number = :number
 
 -- name: mark_deleted(number, deleted_us)
 -- Soft delete, or with null the end of it.

@@ -34,13 +34,12 @@ insert into turns (number, revision, id, kind, hash, link, created_us, leaf, fir
 values (:number, :revision, :id, :kind, :hash, :link, :created_us, :leaf, :first_ord, :count,
   :usage, :effects)
 
--- name: move_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, fence, owner, token, claimed_us, expires_us, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint, runs)
--- The head after a commit.
+-- name: move_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint, runs)
+-- The head after a commit. Sealed columns are not named here: it would wake their trigger.
 update heads set revision = :revision, ord = :ord, leaf = :leaf, tip = :tip, tip_seq = :tip_seq,
   messages = :messages, users = :users, first_user = :first_user, live = :live,
-  branched = :branched, named = :named, amended = :amended, fence = :fence, owner = :owner,
-  token = :token, claimed_us = :claimed_us, expires_us = :expires_us, updated_us = :updated_us,
-  link = :link, active_run = :active_run, open_run = :open_run, latest_run = :latest_run,
+  branched = :branched, named = :named, amended = :amended, updated_us = :updated_us, link = :link,
+  active_run = :active_run, open_run = :open_run, latest_run = :latest_run,
   ledger = :ledger, checkpoint = :checkpoint, runs = :runs
 where number = :number
 

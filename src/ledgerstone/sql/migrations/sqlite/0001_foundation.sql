@@ -15,6 +15,9 @@
 --   kept_runs  records of runs that outlive their purged session
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
 --
+-- `seal` is a checksum over the columns of a row that no link of the chain vouches for
+-- (docs/adr/0013); the writer's own triggers keep it (triggers/sqlite/seals.sql), `verify` compares it.
+--
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
 -- touches the same few pages (docs/adr/0006).
 
@@ -35,7 +38,8 @@ create table sessions (
   created_us integer not null,
   recency integer not null,
   deleted_us integer,
-  purged integer not null default 0
+  purged integer not null default 0,
+  seal integer
 ) strict;
 create unique index sessions_id on sessions (tenant, id) where purged = 0;
 create index sessions_recency on sessions (tenant, recency) where purged = 0;
@@ -64,6 +68,7 @@ create table heads (
   claimed_us integer not null default 0,
   expires_us integer not null default 0,
   updated_us integer not null,
+  touched_us integer not null,
   link blob not null,
   active_run text,
   open_run text,
@@ -71,7 +76,8 @@ create table heads (
   ledger blob,
   checkpoint text,
   runs integer not null default 0,
-  enqueued integer not null default 0
+  enqueued integer not null default 0,
+  seal integer
 ) strict;
 
 create table nodes (
@@ -91,7 +97,8 @@ create table nodes (
   body blob,
   deleted_us integer,
   deleted_rev integer,
-  commitment blob
+  commitment blob,
+  seal integer
 ) strict;
 create unique index nodes_id on nodes (id, key >> 32);
 -- Where a straight stretch of the graph begins: a node whose parent is not its predecessor.
@@ -121,6 +128,7 @@ create table branches (
   number integer not null,
   name text not null,
   leaf integer not null,
+  seal integer,
   primary key (number, name)
 ) strict, without rowid;
 
@@ -132,6 +140,7 @@ create table amendments (
   salt blob,
   patch blob,
   commitment blob not null,
+  seal integer,
   primary key (key, version)
 ) strict, without rowid;
 
@@ -143,6 +152,7 @@ create table notes (
   refs text,
   created_us integer not null,
   body blob not null,
+  seal integer,
   primary key (number, node, key)
 ) strict, without rowid;
 create index notes_drafts on notes (number, node, key)
@@ -159,6 +169,7 @@ create table documents (
   number integer not null,
   name text not null,
   body blob not null,
+  seal integer,
   primary key (number, name)
 ) strict, without rowid;
 
@@ -167,7 +178,8 @@ create table runs (
   id text not null,
   first_ord integer not null default 0,
   last_ord integer not null default 0,
-  body blob
+  body blob,
+  seal integer
 ) strict;
 create unique index runs_id on runs (id, key >> 32);
 
@@ -175,6 +187,7 @@ create table kept_runs (
   tenant text not null,
   id text not null,
   body blob not null,
+  seal integer,
   primary key (tenant, id)
 ) strict, without rowid;
 
@@ -185,6 +198,7 @@ create table attachments (
   uri text not null,
   intent_us integer not null,
   committed_us integer,
+  seal integer,
   primary key (tenant, session, id)
 ) strict, without rowid;
 create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
@@ -198,6 +212,7 @@ create table work (
   claim text,
   claim_fence integer not null default 0,
   enqueued_us integer not null,
+  seal integer,
   primary key (number, seq)
 ) strict, without rowid;
 create unique index work_id on work (number, id);
@@ -209,5 +224,6 @@ create table stubs (
   fence integer not null,
   link blob not null,
   retired integer not null,
+  seal integer,
   primary key (tenant, id)
 ) strict, without rowid;

@@ -1,0 +1,134 @@
+"""Verify, third part: the rows that no commit vouches for, by their seals and by one another."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.codec import decode_struct
+from ledgerstone.commands.turns import VerifyStore
+from ledgerstone.records.reports import Defect, Verified
+from ledgerstone.records.runs import Run
+from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.sql.seals import seal_of
+from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.verify_standing import Check
+
+# Statements, and how many of their columns are the key.
+_OF_SESSION = {
+    "sealed_sessions": 1,
+    "sealed_heads": 1,
+    "sealed_nodes": 1,
+    "sealed_branches": 2,
+    "sealed_amendments": 2,
+    "sealed_notes": 3,
+    "sealed_documents": 2,
+    "sealed_runs": 2,
+    "sealed_work": 2,
+}
+# A row whose key changed is missed by nobody else.
+_OF_NOBODY = {
+    "loose_sessions": 1,
+    "loose_heads": 1,
+    "loose_notes": 3,
+    "loose_documents": 2,
+    "loose_runs": 2,
+    "loose_work": 2,
+}
+_OF_TENANT = {"sealed_attachments": 3, "sealed_kept_runs": 2, "sealed_stubs": 2}
+_OF_OTHERS = ("loose_attachments", "loose_kept_runs", "loose_stubs")
+
+_CHANGED = "changed since it was written"
+
+_run = msgspec.json.Decoder(Run)
+
+
+async def check_seals(tx: Tx, check: Check) -> None:
+    """Every row of the session is as the store wrote it."""
+    for statement, keys in _OF_SESSION.items():
+        for row in _broken(await tx.all(statement, check.head.number)):
+            check.defect("seal", _place(statement, row[:keys]), _CHANGED)
+
+
+async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
+    """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
+    places = []
+    for statement, keys in _OF_TENANT.items():
+        rows = _broken(await tx.all(statement, query.tenant))
+        places += [_place(statement, row[1:keys]) for row in rows]
+    if query.whole:
+        places += await _unseen(tx, query.tenant)
+    defects = [Defect("", "seal", place, _CHANGED) for place in places]
+    if query.whole:
+        for (number,) in await tx.all("headless_sessions"):
+            defects.append(Defect("", "head", f"sessions {number}", "its head is not there"))
+    return Verified(defects=defects)
+
+
+async def _unseen(tx: Tx, tenant: str) -> list[str]:
+    """Of other tenants it is only said that something is wrong."""
+    places = []
+    for statement, keys in _OF_NOBODY.items():
+        places += [_place(statement, row[:keys]) for row in _broken(await tx.all(statement))]
+    for statement in _OF_OTHERS:
+        rows = _broken(await tx.all(statement, tenant))
+        places += [_place(statement, ("of another tenant",)) for _ in rows]
+    return places
+
+
+def _broken(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row[-1] != seal_of(*row[:-1])]
+
+
+def _place(statement: str, key: Row) -> str:
+    """The table and the key of a row."""
+    return f"{statement.partition('_')[2]} {'/'.join(map(str, key))}"
+
+
+async def check_times(tx: Tx, check: Check) -> None:
+    """The time of the last change: that of the last commit, or a later one that is sealed."""
+    head = check.head
+    sealed = await tx.one("sealed_heads", head.number)
+    touched_us = None if sealed is None else sealed[-2]
+    if head.updated_us not in (check.committed_us, touched_us):
+        check.defect("head", "updated", f"{head.updated_us}, last commit {check.committed_us}")
+    row = await tx.one("recency_of", head.number)
+    if row is None or row[0] != head.updated_us >> RECENCY_SHIFT:
+        check.defect("head", "recency", "the list of sessions has another time")
+
+
+async def check_runs(tx: Tx, check: Check) -> None:
+    """What the session and its nodes say of its runs."""
+    head = check.head
+    rows = await tx.all("standing_runs", head.number)
+    records: dict[str, Run] = {}
+    for id, number, first_ord, last_ord, body in rows:
+        first, last = check.wrote.get(id, (last_ord, first_ord))
+        if first < first_ord or last > last_ord:
+            check.defect("run", f"run {id}", f"wrote {first} to {last}, its row says otherwise")
+        if number > head.runs:
+            check.defect("head", "runs", f"{head.runs}, there is number {number}")
+        if body is not None:
+            try:
+                records[id] = decode_struct(_run, body)
+            except (msgspec.MsgspecError, ValueError) as error:
+                check.defect("body", f"run {id}", str(error))
+    if head.runs != len(rows) and not check.told.copied:
+        check.defect("head", "runs", f"{head.runs}, there are {len(rows)}")
+    _check_pointers(check, records)
+
+
+def _check_pointers(check: Check, records: dict[str, Run]) -> None:
+    """Every write of a record moves them: see rules/run.py."""
+    head = check.head
+    latest, opened = records.get(head.latest_run or ""), records.get(head.open_run or "")
+    if (latest is None) != (not records):
+        check.defect("head", "latest_run", "names no record of this session")
+    if opened is None and head.open_run is not None:
+        check.defect("head", "open_run", "names no record of this session")
+    if opened is not None and opened.status == "done":
+        check.defect("head", "open_run", "names a run that is done")
+    if latest is not None and latest.status != "done" and head.open_run != head.latest_run:
+        check.defect("head", "open_run", "is not the latest, which is not done")
+    running = opened is not None and opened.status == "running"
+    if head.active_run != (head.open_run if running else None):
+        check.defect("head", "active_run", "does not fit the status of the open run")
