@@ -25,6 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     open: Callable[..., Backend]
     processes: bool = False
     persistent: bool = True
+    rounds: int = 10_000
 
     def at(self, folder: Path, clock: Clock | None = None) -> Callable[[], Backend]:
         """What opens this backend in the folder, again and again; importable in a child."""
@@ -38,7 +39,8 @@ def open_new_memory(path: str, *, clock: Clock | None = None) -> Backend:
 PLACES = {
     "memory": Place("memory", open_new_memory, persistent=False),
     "sqlite": Place("sqlite", open_sqlite, processes=True),
-    "file": Place("file", open_file),
+    # Every command is a flush of its own here, so the long contests have fewer rounds.
+    "file": Place("file", open_file, rounds=2_500),
 }
 
 every_place = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
