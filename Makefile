@@ -55,8 +55,8 @@ test: $(READY) ## the whole test suite (KILLS=n for more crashes)
 
 .PHONY: faults
 faults: $(READY) ## every fault test at full size; writes the table into docs/reliability.md
-	@$(PYTEST) --dist worksteal -m faults --scale full --kills 500 --timeout 3600 \
-		--scores-table docs/reliability.md
+	@$(PYTEST) --dist worksteal -m faults --scale=full --kills=500 --timeout=3600 \
+		--scores-table=docs/reliability.md
 
 .PHONY: lint
 lint: $(READY) ## what `check` says about the text: style, types, layers, generated code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -15,8 +15,6 @@ from ledgerstone.errors import Unavailable
 from ledgerstone.testing.faults.disk import How, Kind
 from ledgerstone.testing.faults.flushes import lose_a_flush, unflushed
 from ledgerstone.testing.faults.folder_stage import FolderStage
-from ledgerstone.testing.faults.sabotage import CommitsInHalves
-from ledgerstone.testing.faults.simulation import LIVES, simulate
 from ledgerstone.testing.faults.storage import Tally, cut_everywhere, fail_everywhere, lived
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
 from ledgerstone.testing.wrappers import Wrapper
@@ -42,7 +40,6 @@ FAULTS: list[tuple[Kind, How, int]] = [
     ("folder", "error", 3),
 ]
 NAMES = [f"{kind}-{how}" for kind, how, _ in FAULTS]
-CONTROL_SEEDS = 30
 
 
 @pytest.fixture
@@ -156,47 +153,3 @@ def test_control_durability_process_does_not_wait(folder: Path, scoreboard: Scor
         with lived(stage, stage.make_disk()) as life:
             audit = unflushed(life.disk.log, stage.vital)
         line.n, line.violations = audit.acked, audit.early
-
-
-def test_every_simulated_life_fits_the_model(
-    folder: Path, scoreboard: Scoreboard, scale: Scale, seed: int
-) -> None:
-    with scoreboard.line("simulated lives with faults and power cuts", "file", seed) as line:
-        commands = acked = 0
-        for one in range(seed, seed + scale(20, 1000)):
-            outcome = simulate(folder, one, stage=FolderStage)
-            line.violations += [f"simulation {one}: {text}" for text in outcome.violations]
-            commands, acked = commands + outcome.commands, acked + outcome.acked
-            line.n += 1
-        line.note = f"{LIVES} lives each, {commands} commands, {acked} acknowledged"
-        assert acked > line.n
-
-
-def test_a_seed_gives_the_same_bytes_again(
-    folder: Path, scoreboard: Scoreboard, scale: Scale, seed: int
-) -> None:
-    with scoreboard.line("a simulation is repeated to the byte", "file", seed) as line:
-        for one in range(seed, seed + scale(5, 50)):
-            first = simulate(folder, one, stage=FolderStage)
-            again = simulate(folder, one, stage=FolderStage)
-            line.n += 1
-            if first.digest != again.digest:
-                line.violations.append(f"simulation {one} went another way the second time")
-
-
-LIES: dict[str, dict[str, Any]] = {
-    "turns in two transactions": {"change": CommitsInHalves},
-    "flushes that do nothing": {"lying": True},
-}
-
-
-@pytest.mark.parametrize("name", LIES)
-def test_control_a_lie_is_found_out(
-    folder: Path, scoreboard: Scoreboard, seed: int, name: str
-) -> None:
-    with scoreboard.line(f"simulated lives: {name}", "file", seed, control=True) as line:
-        for one in range(seed, seed + CONTROL_SEEDS):
-            line.n += 1
-            line.violations = simulate(folder, one, stage=FolderStage, **LIES[name]).violations
-            if line.violations:
-                break
