@@ -66,7 +66,10 @@ async def keep(handle: AsyncHandle, held: Held) -> None:
     except Fenced:
         # A commit that found it expired may have taken it again just before.
         mine = await own_grant(handle, held, lease.token)
-        if mine is None or not await _is_where_it_was(handle, held):
+        if mine is None:
+            raise
+        if not await _is_where_it_was(handle, held):
+            await release(handle, mine)
             raise
         held.lease = mine
     except LeaseExpired:

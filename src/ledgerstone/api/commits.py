@@ -18,6 +18,8 @@ from ledgerstone.rules.chain import turn_hash
 
 REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02
+GENERATIONS = 8
+"""So often in a row may a heartbeat and a commit take a lapsed lease again before they meet."""
 
 
 def stamped(command: CommitTurn) -> CommitTurn:
@@ -77,10 +79,25 @@ async def own_grant(handle: AsyncHandle, held: Held, token: str | None) -> Lease
     lease = await handle.ask(GetLease(tenant=handle.tenant, session=held.session))
     if lease is None:
         return await retake(handle, held)
-    ours = {held.token, ids.derive("again", held.token)}
-    if token is not None:
-        ours.add(ids.derive("again", token))
+    ours = [*lineage(held.token), *lineage(token or held.token)]
     return lease if lease.token in ours else None
+
+
+def lineage(token: str) -> list[str]:
+    """The token of a grant and those of the grants that were taken again after it."""
+    found = [token]
+    for _ in range(GENERATIONS):
+        found.append(ids.derive("again", found[-1]))
+    return found
+
+
+async def give_back(handle: AsyncHandle, held: Held) -> None:
+    """Release what is held, also when a heartbeat or a commit took it again unseen."""
+    if await release(handle, held):
+        return
+    left = await handle.ask(GetLease(tenant=handle.tenant, session=held.session))
+    if left is not None and left.token in lineage(held.token):
+        await release(handle, left)
 
 
 async def release(handle: AsyncHandle, lease: AnyLease) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ledgerstone.api.acquiring import acquire, give_up, is_lost, keep, period_s, request
-from ledgerstone.api.commits import release
+from ledgerstone.api.commits import give_back
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import Fenced, LedgerstoneError
@@ -84,7 +84,7 @@ class Hold:
             self._heart.cancel()
             await asyncio.wait((self._heart,))
         if held.lost is None and not held.released:
-            await release(self._handle, held)
+            await give_back(self._handle, held)
 
     async def _beat(self, held: Held, block: asyncio.Task[object]) -> None:
         period = delay = period_s(held)

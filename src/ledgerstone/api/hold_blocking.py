@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ledgerstone.api_sync.acquiring import acquire, give_up, is_lost, keep, period_s, request
-from ledgerstone.api_sync.commits import release
+from ledgerstone.api_sync.commits import give_back
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import LedgerstoneError
@@ -60,7 +60,7 @@ class Hold:
         if held.lost is not None or held.released:
             return
         try:
-            release(self._handle, held)
+            give_back(self._handle, held)
         except LedgerstoneError:
             # The block's own error matters more; a lease that was not given back expires.
             if kind is None:

@@ -67,7 +67,10 @@ def keep(handle: Handle, held: Held) -> None:
     except Fenced:
         # A commit that found it expired may have taken it again just before.
         mine = own_grant(handle, held, lease.token)
-        if mine is None or not _is_where_it_was(handle, held):
+        if mine is None:
+            raise
+        if not _is_where_it_was(handle, held):
+            release(handle, mine)
             raise
         held.lease = mine
     except LeaseExpired:

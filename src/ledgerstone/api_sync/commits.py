@@ -19,6 +19,8 @@ from ledgerstone.rules.chain import turn_hash
 
 REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02
+GENERATIONS = 8
+"""So often in a row may a heartbeat and a commit take a lapsed lease again before they meet."""
 
 
 def stamped(command: CommitTurn) -> CommitTurn:
@@ -78,10 +80,25 @@ def own_grant(handle: Handle, held: Held, token: str | None) -> Lease | None:
     lease = handle.ask(GetLease(tenant=handle.tenant, session=held.session))
     if lease is None:
         return retake(handle, held)
-    ours = {held.token, ids.derive("again", held.token)}
-    if token is not None:
-        ours.add(ids.derive("again", token))
+    ours = [*lineage(held.token), *lineage(token or held.token)]
     return lease if lease.token in ours else None
+
+
+def lineage(token: str) -> list[str]:
+    """The token of a grant and those of the grants that were taken again after it."""
+    found = [token]
+    for _ in range(GENERATIONS):
+        found.append(ids.derive("again", found[-1]))
+    return found
+
+
+def give_back(handle: Handle, held: Held) -> None:
+    """Release what is held, also when a heartbeat or a commit took it again unseen."""
+    if release(handle, held):
+        return
+    left = handle.ask(GetLease(tenant=handle.tenant, session=held.session))
+    if left is not None and left.token in lineage(held.token):
+        release(handle, left)
 
 
 def release(handle: Handle, lease: AnyLease) -> bool:
