@@ -114,7 +114,8 @@ def test_control_turns_that_are_not_flushed_are_missed(
             lying=lying,
             enough=lambda so_far: bool(lost(so_far)),
         )
-        line.n, line.violations = tally.images, lost(tally)
+        # Most of them cannot even be opened: what they had acknowledged is gone as well.
+        line.n, line.violations = tally.images, tally.violations
 
 
 def test_a_flush_fails_once(folder: Path, scoreboard: Scoreboard, scale: Scale, seed: int) -> None:
