@@ -209,6 +209,7 @@ class Slow(Disk):
             threading.Event().wait(0.6)
         super().sync(file)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A job in the background ignores it.
 backend = open_file(sys.argv[1], disk=Slow())
 store = Store(backend)
 store.messages.append("s", user("one"), create=True)
@@ -234,6 +235,15 @@ def test_control_c_during_a_flush(path: Path) -> None:
         assert again.store.admin.verify().ok
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C arrives, also where the tests run as a job in the background, which ignores it."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("heard")
 def test_an_interrupted_caller_withdraws_what_nobody_began(
     backend: FileBackend, gate: Gate
 ) -> None:
