@@ -90,7 +90,7 @@ def charted(rows: Sequence[Row]) -> dict[str, Costs]:
     cases: dict[str, Costs] = {}
     for row in rows:
         wanted = row.contender in STYLES and row.ratio and row.verdict != "noise"
-        if not wanted or row.workload in ("W8", "W9", "RSS"):
+        if not wanted or row.workload in ("W8", "W9", "W10", "RSS"):
             continue
         if any(word in row.case for word in LEFT_OUT) or row.ratio is None:
             continue

@@ -14,6 +14,8 @@ from ledgerstone import AsyncStore, Message, Session, Store, Usage, tool_call
 from ledgerstone.records.leases import Lease
 
 FILLERS: Final = 64
+LEASE_S: Final = 900.0
+"""Longer than a run of the queue: what ends in between would be no bench."""
 
 
 def session_id(number: int) -> str:
@@ -55,7 +57,8 @@ class Ours:
         for _ in range(batches):
             for number in numbers:
                 if number not in self.leases:
-                    self.leases[number] = _granted(self.store.leases.take(session_id(number)))
+                    lease = self.store.leases.take(session_id(number), ttl_s=LEASE_S)
+                    self.leases[number] = _granted(lease)
                 lease = self.leases[number]
                 payloads = [payload(place) for place in range(size)]
                 self.store.work.enqueue(session_id(number), *payloads)
@@ -66,6 +69,27 @@ class Ours:
                 draft.complete(claim)
                 draft.commit()
         return batches * len(numbers) * size
+
+    def serve(self) -> Sequence[str]:
+        """What a worker does: take a session that has work, and complete it with a turn."""
+        taken = self.store.work.take()
+        if taken is None:
+            raise RuntimeError("nothing to take")
+        draft = self.store.turns.begin(taken.lease)
+        draft.complete(taken.claim)
+        draft.commit(release=True)
+        return [taken.lease.session]
+
+    def requeue(self, served: Sequence[str]) -> None:
+        """So that the line stays as long as it is."""
+        for session in served:
+            self.store.work.enqueue(session, payload(0))
+
+    def idle(self, queue: str) -> Sequence[str]:
+        """A look at a queue that has work, but none that is due."""
+        if self.store.work.take(queue=queue) is not None:
+            raise RuntimeError("something was due")
+        return ()
 
     def load(self, number: int) -> Sequence[Message]:
         return self.store.messages.history(session_id(number))
@@ -141,7 +165,8 @@ class OursAsync:
 
         async def session(number: int) -> None:
             if number not in self.leases:
-                self.leases[number] = _granted(await self.store.leases.take(session_id(number)))
+                lease = await self.store.leases.take(session_id(number), ttl_s=LEASE_S)
+                self.leases[number] = _granted(lease)
             lease = self.leases[number]
             for _ in range(batches):
                 payloads = [payload(place) for place in range(size)]

@@ -51,11 +51,12 @@ class Jobs(msgspec.Struct, frozen=True, tag=True):
 
 
 class Timed(msgspec.Struct, frozen=True, tag=True):
-    """Call a method of the contender some times."""
+    """Call a method of the contender some times; `after` gets its answer, outside the clock."""
 
     method: str
     args: list[Any]
     times: int
+    after: str = ""
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True):

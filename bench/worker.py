@@ -83,8 +83,9 @@ async def obey(contender: Contender, work: Work, ask: Ask) -> Answer:
             start = time.monotonic()
             done = await settle(getattr(contender, "jobs")(numbers, batches, size))  # noqa: B009
             return Answer(count=done, started_s=start, ended_s=time.monotonic())
-        case wire.Timed(method, args, times):
-            return await timed(getattr(contender, method), args, times)
+        case wire.Timed(method, args, times, after):
+            then = getattr(contender, after) if after else None
+            return await timed(getattr(contender, method), args, times, then)
         case _:
             raise TypeError(f"{type(ask).__name__} is no work")
 
@@ -130,13 +131,15 @@ async def together(contender: Contender, work: Work, numbers: Sequence[int], tur
     )
 
 
-async def timed(method: Any, args: Sequence[Any], times: int) -> Answer:
+async def timed(method: Any, args: Sequence[Any], times: int, after: Any) -> Answer:
     samples = []
     found: Any = ()
     for _ in range(times):
         start = time.perf_counter_ns()
         found = await settle(method(*args))
         samples.append((time.perf_counter_ns() - start) / 1e6)
+        if after is not None:
+            await settle(after(found))
     return Answer(samples_ms=samples, count=len(found))
 
 

@@ -20,6 +20,7 @@ from bench.workloads import (
     resume,
     stats,
     streaming,
+    taking,
 )
 
 Run = Callable[[Stand, float], list[Row]]
@@ -34,14 +35,15 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 WORKLOADS: Final = {
-    "W1": Workload(lone.run, 0.32, "lone commit to a session of 0, 100 and 1000 turns"),
-    "W2": Workload(resume.run, 0.13, "load 1000 turns, load the last 50 messages"),
-    "W3": Workload(busy.run, 0.17, "64 sessions at once from one process"),
-    "W4": Workload(processes.run, 0.13, "4 processes with 8 sessions each on one file"),
-    "W5": Workload(queue.run, 0.09, "enqueue, claim, complete"),
+    "W1": Workload(lone.run, 0.3, "lone commit to a session of 0, 100 and 1000 turns"),
+    "W2": Workload(resume.run, 0.12, "load 1000 turns, load the last 50 messages"),
+    "W3": Workload(busy.run, 0.16, "64 sessions at once from one process"),
+    "W4": Workload(processes.run, 0.12, "4 processes with 8 sessions each on one file"),
+    "W5": Workload(queue.run, 0.11, "enqueue, claim, complete"),
     "W6": Workload(disk.run, 0.0, "bytes on disk per turn"),
     "W7": Workload(cold.run, 0.1, "cold start: import, open, first read"),
     "W8": Workload(lists.run, 0.03, "the newest 50 sessions of a user, of 1,000 and 1,000,000"),
     "W9": Workload(stats.run, 0.03, "counts and usage of a session"),
+    "W10": Workload(taking.run, 0.03, "take a session that has work, of 100 and 100,000"),
     "RSS": Workload(streaming.run, 0.0, "memory while 1,000,000 messages pass"),
 }

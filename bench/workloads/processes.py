@@ -6,8 +6,9 @@ from typing import Final
 
 from bench import entries, wire
 from bench.contender import Entry
+from bench.crew import Crew, span_s
 from bench.measure import Bar, Row, Series, Verdict, percentile, row
-from bench.remote import ContenderFailed, Remote, leave_all
+from bench.remote import ContenderFailed
 from bench.rounds import Rounds
 from bench.stand import Stand
 
@@ -29,37 +30,18 @@ class Pool:
         self.errors: list[str] = []
         sizes = stand.sizes
         self.turns = sizes.busy_turns_slow if entry.slow else sizes.busy_turns
-        each = sizes.sessions_per_process
-        self.sessions = [
-            list(range(1 + place * each, 1 + (place + 1) * each))
-            for place in range(sizes.processes)
-        ]
-        name = f"processes-{entry.key}"
-        self.remotes: list[Remote] = []
-        try:
-            self.remotes.append(stand.start(entry, name))
-            created = [number for numbers in self.sessions for number in numbers]
-            self.remotes[0].ask(wire.Create(created))
-            # Some make their tables with the first commit; that is no work for four at once.
-            self.remotes[0].ask(wire.Commits(created[:1]))
-            self.remotes += stand.start_all([(entry, name)] * (sizes.processes - 1))
-        except BaseException:
-            self.leave()
-            raise
+        self.crew = Crew(stand, entry, f"processes-{entry.key}")
 
     def go(self, number: int) -> None:
-        for remote, sessions in zip(self.remotes, self.sessions, strict=True):
-            remote.tell(wire.Together(sessions, self.turns))
-        answers = [remote.hear() for remote in self.remotes]
-        took = max(one.ended_s for one in answers) - min(one.started_s for one in answers)
+        answers = self.crew.ask(lambda sessions: wire.Together(sessions, self.turns))
         done = sum(one.count for one in answers)
         self.errors += [error for one in answers for error in one.errors]
         self.waits_ms += [sample for one in answers for sample in one.samples_ms]
         if done:
-            self.rates.add([done / took], number)
+            self.rates.add([done / span_s(answers)], number)
 
     def leave(self) -> None:
-        leave_all(self.remotes)
+        self.crew.leave()
 
 
 def run(stand: Stand, seconds: float) -> list[Row]:
@@ -108,8 +90,7 @@ def against(stand: Stand, entry: Entry, floor: Pool, seconds: float) -> list[Row
 
 
 def pool_rows(pool: Pool, floor: Pool) -> list[Row]:
-    case = f"{len(pool.sessions)} processes x {len(pool.sessions[0])} sessions"
-    entry = pool.entry
+    case, entry = pool.crew.described, pool.entry
     p99 = percentile(pool.waits_ms, 0.99)
     failed = f"; first error: {pool.errors[0][:80]}" if pool.errors else ""
     rows = [

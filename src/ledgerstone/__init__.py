@@ -15,6 +15,9 @@ from ledgerstone.errors import (
     Conflict,
     Corrupt,
     Damaged,
+    ExecutionNotFound,
+    ExecutionResolved,
+    ExecutionUnresolved,
     Fenced,
     IllegalTransition,
     InvalidValue,
@@ -40,11 +43,16 @@ from ledgerstone.errors import (
     SessionRetired,
     StorageFull,
     StoreClosed,
+    TicketClosed,
+    TicketNotFound,
+    TicketStale,
     Timeout,
     TurnConflict,
     Unavailable,
 )
 from ledgerstone.ids import derive
+from ledgerstone.records.decisions import Decision
+from ledgerstone.records.executions import Execution
 from ledgerstone.records.messages import (
     Message,
     assistant,
@@ -55,8 +63,9 @@ from ledgerstone.records.messages import (
     user,
 )
 from ledgerstone.records.nodes import Node, Opaque
-from ledgerstone.records.runs import Run
+from ledgerstone.records.runs import Run, RunInput, RunOutput
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.tickets import Ticket
 from ledgerstone.records.usage import Cost, Usage
 
 if TYPE_CHECKING:
@@ -73,6 +82,11 @@ __all__ = [
     "Node",
     "Opaque",
     "Run",
+    "RunInput",
+    "RunOutput",
+    "Ticket",
+    "Decision",
+    "Execution",
     "Usage",
     "Cost",
     # making messages and ids
@@ -98,6 +112,8 @@ __all__ = [
     "NodeNotFound",
     "BranchNotFound",
     "RunNotFound",
+    "TicketNotFound",
+    "ExecutionNotFound",
     "Conflict",
     "AlreadyExists",
     "RevisionMoved",
@@ -106,6 +122,10 @@ __all__ = [
     "SessionDeleted",
     "SessionRetired",
     "IllegalTransition",
+    "TicketClosed",
+    "TicketStale",
+    "ExecutionUnresolved",
+    "ExecutionResolved",
     "LeaseHeld",
     "LeaseExpired",
     "Fenced",

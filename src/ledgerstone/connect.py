@@ -16,7 +16,7 @@ _LATER = {
 }
 _FORMS = {
     "sqlite": "write sqlite:///relative.db or sqlite:////absolute.db",
-    "file": "write file:///relative/directory or file:////absolute/directory",
+    "file": "write file:///absolute/directory or file:relative/directory",
 }
 
 
@@ -72,28 +72,45 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
         raise InvalidValue("url", f"text or a path expected, got {type(url).__name__}")
     if not url or "\0" in url:
         raise InvalidValue("url", f"give {_KNOWN}")
+    if is_folder(url):
+        return "file", folder_path(url)
     scheme, colon, rest = url.partition("://")
     if not colon:
-        for name, form in _FORMS.items():
-            if url.startswith(f"{name}:"):
-                raise InvalidValue("url", form)
+        if url.startswith("sqlite:"):
+            raise InvalidValue("url", _FORMS["sqlite"])
         return "sqlite", url
     if scheme == "memory":
         if rest:
             raise InvalidValue("url", f"memory:// takes no name, got {rest!r}")
         return scheme, ""
-    if scheme in _FORMS:
-        return scheme, _local_path(scheme, rest)
+    if scheme == "sqlite":
+        return scheme, _sqlite_path(rest)
     if scheme in _LATER:
         return scheme, rest
     raise InvalidValue("url", f"unknown scheme {scheme!r}; give {_KNOWN}")
 
 
-def _local_path(scheme: str, rest: str) -> str:
-    # As everywhere else: three slashes lead to a relative path, four to an absolute one.
+def is_folder(url: str) -> bool:
+    """Whether the url names a directory of journals."""
+    return url.startswith("file:")
+
+
+def folder_path(url: str) -> str:
+    """The directory of a file url: absolute after slashes, as in a browser, else relative."""
+    from urllib.parse import unquote
+
+    rest = unquote(url.removeprefix("file:"))
+    host = rest.startswith("//") and not rest.startswith("///")
+    if not rest.strip("/") or host or "\0" in rest:
+        raise InvalidValue("url", _FORMS["file"])
+    return "/" + rest.lstrip("/") if rest.startswith("/") else rest
+
+
+def _sqlite_path(rest: str) -> str:
+    # As elsewhere: three slashes lead to a relative path, four to an absolute one.
     from urllib.parse import unquote
 
     path = unquote(rest.removeprefix("/"))
     if not rest.startswith("/") or not path or "\0" in path:
-        raise InvalidValue("url", _FORMS[scheme])
+        raise InvalidValue("url", _FORMS["sqlite"])
     return path

@@ -7,7 +7,7 @@
         StoreClosed             the store was closed, or carried over a fork
         NotSupported            the backend lacks a capability
       NotFound                  SessionNotFound, MessageNotFound, NodeNotFound, BranchNotFound,
-                                RunNotFound
+                                RunNotFound, TicketNotFound, ExecutionNotFound, BatchNotFound
       Conflict                  read again, then decide
         AlreadyExists           another thing has this id
         RevisionMoved           somebody committed first
@@ -16,6 +16,10 @@
         SessionDeleted          restore it first
         SessionRetired          this id is never used again
         IllegalTransition       a run cannot go from this status to that one
+        TicketClosed            the ticket was decided otherwise, or not approved
+        TicketStale             what would run is not what was approved
+        ExecutionUnresolved     the tool may have run already; decide before it runs again
+        ExecutionResolved       the execution has another outcome already
       LeaseHeld                 wait: another worker owns the session
       LeaseExpired              take the lease again, commit the same turn
       Fenced                    stop now: a newer owner has the session
@@ -101,6 +105,18 @@ class RunNotFound(NotFound):
     """No such run in this tenant."""
 
 
+class TicketNotFound(NotFound):
+    """No such ticket in this tenant."""
+
+
+class ExecutionNotFound(NotFound):
+    """No such execution in this tenant."""
+
+
+class BatchNotFound(NotFound):
+    """No such batch in this tenant."""
+
+
 class Conflict(LedgerstoneError):
     """The store moved on or holds something else; read again, then decide."""
 
@@ -166,6 +182,46 @@ class IllegalTransition(Conflict):
         self.run = run
         self.old = old
         self.new = new
+
+
+class TicketClosed(Conflict):
+    """The ticket does not allow this: it was decided otherwise, withdrawn, or not decided yet."""
+
+    def __init__(self, ticket: str, status: str, reason: str = "") -> None:
+        super().__init__(f"ticket {ticket} is {status}" + (f": {reason}" if reason else ""))
+        self.ticket = ticket
+        self.status = status
+        self.reason = reason
+
+
+class TicketStale(Conflict):
+    """What would run is not what was approved; ask again."""
+
+    def __init__(self, ticket: str, reason: str) -> None:
+        super().__init__(f"ticket {ticket} approves something else: {reason}")
+        self.ticket = ticket
+        self.reason = reason
+
+
+class ExecutionUnresolved(Conflict):
+    """The tool was called and nobody knows the outcome: retry it, or finish it, explicitly."""
+
+    def __init__(self, execution: str, call_id: str) -> None:
+        super().__init__(
+            f"execution {execution} of call {call_id} was started and has no outcome; "
+            "retry it or finish it"
+        )
+        self.execution = execution
+        self.call_id = call_id
+
+
+class ExecutionResolved(Conflict):
+    """The execution has another outcome already."""
+
+    def __init__(self, execution: str, status: str) -> None:
+        super().__init__(f"execution {execution} has {status} already")
+        self.execution = execution
+        self.status = status
 
 
 class LeaseHeld(LedgerstoneError):

@@ -104,4 +104,4 @@ def test_a_bare_path_to_a_directory_says_how_to_open_it(
 ) -> None:
     code, _, err = call(capsys, "sessions", "--store", path)
     assert code == 2
-    assert f"file:///{path}" in err
+    assert f"file://{path}" in err

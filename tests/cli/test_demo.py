@@ -73,8 +73,9 @@ def test_it_ends_with_the_count_in_time_and_leaves_nothing_behind(played: Played
 def test_it_tells_the_story_in_order(played: Played) -> None:
     text = played.done.stdout
     marks = [
-        "worker 1 owns", "saved 11", "KILLED", "store    holds    11 turns", "worker 2 starts",
-        "worker 2 owns", "adopts", "saved 12", "revived", "FENCED", "saved 14", "no defects",
+        "worker 1 owns", "saved 10", "worker 1 asks", "ada      approves", "woken by", "saved 11",
+        "KILLED", "store    holds    11 turns", "worker 2 starts", "worker 2 owns", "adopts",
+        "saved 12", "revived", "FENCED", "saved 14", "no defects", "approved by ada",
     ]  # fmt: skip
     places = [text.find(mark) for mark in marks]
     assert -1 not in places
@@ -91,6 +92,7 @@ def test_as_json_and_kept(tmp_path: Path) -> None:
     assert (found["ok"], found["fenced"], found["unexpected"]) == (True, True, 0)
     assert found["killed_by"] == "SIGKILL"
     assert found["fences"][0] < found["fences"][1]
+    assert (found["payments"], found["approved_by"]) == (1, "ada")
     assert found["seconds"] < LIMIT_S
     assert 0 < found["draft_characters"] < len(STEPS[FATAL_STEP].text)
     with Store.open(found["store"]) as store:
@@ -193,6 +195,7 @@ class TestAudit:
             {"unexpected": 1},
             {"payments": 2},
             {"payments": 0},
+            {"approved_by": ""},
             {"finished": False},
             {"drafts_left": 1},
             {"defects": ["link at 3"]},
@@ -203,6 +206,7 @@ class TestAudit:
             acknowledged=1,
             lost=0,
             doubled=0,
+            approved_by="ada",
             payments=1,
             finished=True,
             drafts_left=0,
@@ -220,11 +224,12 @@ def turn(name: str, *messages: str) -> Acknowledged:
 def fake(turns: list[str], messages: list[str]) -> Any:
     """A store that holds this, however impossible."""
     body = SimpleNamespace(finish_reason="stop")
-    history = [SimpleNamespace(id=name, body=body, tool_calls=[]) for name in messages]
+    history = [SimpleNamespace(id=name, body=body) for name in messages]
     return SimpleNamespace(
         turns=SimpleNamespace(list=lambda _: [SimpleNamespace(turn=name) for name in turns]),
         messages=SimpleNamespace(history=lambda _: history),
         drafts=SimpleNamespace(list=lambda _: []),
+        executions=SimpleNamespace(list=lambda session: []),
         admin=SimpleNamespace(verify=lambda _: SimpleNamespace(defects=[])),
     )
 

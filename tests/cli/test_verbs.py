@@ -13,8 +13,8 @@ import pytest
 from ledgerstone import Store, user
 from tests.cli.conftest import ESCAPE, SECRET, Cli
 
-VERBS = ["demo", "sessions", "show", "tree", "verify", "doctor"]
-READERS: list[list[str]] = [["sessions"], ["tree", "trip"], ["verify"], ["doctor"]]
+VERBS = ["demo", "sessions", "runs", "work", "inbox", "show", "tree", "verify", "doctor"]
+READERS: list[list[str]] = [["sessions"], ["runs"], ["tree", "trip"], ["verify"], ["doctor"]]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -49,6 +49,7 @@ def fill(store: Store, clock: ManualClock) -> None:
     store.messages.amend("m1", session="s", metadata={"v": 1})
     with store.turns.begin("s", run_id="r1") as turn:
         turn.user("three", id="m3")
+        turn.ask("c1", tool="pay", arguments={"eur": 1}, id="t1", reason="money", expires_s=60)
         turn.run("running")
         turn.state(mood="good")
     store.nodes.append("s", Node(id="n1", kind="event", body={"x": 1}))
@@ -59,6 +60,14 @@ def fill(store: Store, clock: ManualClock) -> None:
     with suppress(Stopped), store.turns.begin("s").draft(id="draft") as draft:
         draft.write("never finished " * 100)
         raise Stopped
+    store.executions.start("s", id="x1", call_id="c2", tool="mail", message="m3", run_id="r1")
+    store.work.enqueue("s", {"task": 0}, id="w0")
+    held = store.leases.take("s", owner="ann")
+    assert held is not None
+    poisoned = store.work.claim(held)
+    assert poisoned is not None
+    store.work.fail(poisoned, "it never works", bury=True)
+    store.leases.release(held)
     store.work.enqueue("s", {"task": 1}, id="w1", key="k1")
     store.attachments.intent("s", "a1", "blob://one")
     store.leases.take("s", owner="ann", ttl_s=3600)
@@ -95,24 +104,39 @@ OF_S = {
     **changes("notes", "number = 1 and key = 'stars'", "body = x'36'", "format = 'bin'",
         "refs = 'x'", "created_us", "key = 'starz'", "node = 'n2'"),
     **changes("documents", "number = 1 and name = 'document'", "body = x'7b7d'", "name = 'extra'"),
-    **changes("runs", "id = 'r2' and key >> 32 = 1",
+    **changes("runs", "id = 'r2' and key >> 32 = 1", "tenant = 'red'", "status = 'done'",
+        "parent_run = 'r1'", "created_us",
         "body = cast(replace(cast(body as text), 'planner', 'plumber') as blob)"),
     **changes("work", "number = 1", "id = 'w2'", "source_key = 'k2'", "payloads = x'5b5d'",
-        "claim = 'c'", "claim_fence", "enqueued_us", "seq"),
+        "claim = 'c'", "claim_fence", "enqueued_us", "seq", "queue = 'q'", "later = 1",
+        "priority", "delivery = 'earliest_safe_boundary'", "slot = 'join'", "merge = 'payload'",
+        "available_us", "attempts", "max_attempts = null", "backoff_us", "last_error = 'x'",
+        "claim_token = 'x'", "claim_owner = 'eve'", "claimed_us", "claim_expires_us"),
+    **changes("tickets", "id = 't1'", "id = 't2'", "tenant = 'red'", "run = 'r2'",
+        "status = 'resolved'", "reason = 'fun'", "created_us", "expires_us",
+        "body = cast(replace(cast(body as text), 'eur', 'usd') as blob)"),
+    **changes("executions", "id = 'x1'", "id = 'x2'", "tenant = 'red'", "call = 'c1'",
+        "message = 'm1'", "run = 'r2'", "ticket = 't1'", "status = 'succeeded'", "fence = 1",
+        "created_us", "body = cast(replace(cast(body as text), 'mail', 'pale') as blob)"),
+    **changes("dead_work", "number = 1", "id = 'w4'", "dead_us", "reason = 'x'", "body = x'7b7d'",
+        "tenant = 'red'"),
 }  # fmt: skip
 OF_COPY = {
     **changes("nodes", "key = (2 << 32) + 2", "deleted_us"),
     **changes("branches", "number = 2", "leaf"),
     **changes("amendments", "key >> 32 = 2", "created_us"),
     **changes("documents", "number = 2 and name = 'state'", "body = x'7b7d'"),
+    **changes("runs", "key >> 32 = 2", "tenant = 'default'", "status = 'done'", "created_us = 1"),
 }
 OF_NOBODY = {
     **changes("documents", "number = 1 and name = 'document'", "number = 77"),
     **changes("notes", "number = 1 and key = 'stars'", "number = 77"),
-    **changes("work", "number = 1", "number = 77"),
+    **changes("dead_work", "number = 1", "number = 77"),
+    **changes("executions", "id = 'x1'", "number = 77"),
     **changes("attachments", "id = 'a1'", "uri = 'x'", "intent_us", "committed_us = 1",
         "session = 'c'", "id = 'a2'"),
-    **changes("kept_runs", "id = 'kept'", "body = x'7b7d'", "id = 'other'"),
+    **changes("kept_runs", "id = 'kept'", "body = x'7b7d'", "id = 'other'", "session = 's'",
+        "status = 'done'", "parent_run = 'r1'", "created_us"),
     **changes("stubs", "id = 'old'", "incarnation", "fence", "link = x'00'", "retired = 1",
         "id = 'odd'"),
 }  # fmt: skip
@@ -163,6 +187,44 @@ def test_a_change_of_what_every_commit_writes_is_found(backend: Bed, name: str) 
     assert {defect.session for defect in defects} == {"s"}, defects
 
 
+def test_work_that_is_moved_to_another_session_is_missed_and_found(backend: Bed) -> None:
+    defects = tamper(backend, "update work set number = 77 where number = 1")
+    assert [(one.session, one.where) for one in defects] == [
+        (NOBODY, "work 77/w1"),
+        ("s", "queue default"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "session", "where"),
+    [
+        ("update ready set priority = priority - 1", "s", "queue default"),
+        ("update ready set queue = 'other'", "s", "queue other"),
+        ("delete from ready", "s", "queue default"),
+        ("update ready set number = 77", NOBODY, "ready 77/default"),
+    ],
+)
+def test_a_changed_place_in_the_line_of_workers_is_found(
+    backend: Bed, statement: str, session: str, where: str
+) -> None:
+    assert (session, where) in [(one.session, one.where) for one in tamper(backend, statement)]
+
+
+CALL_IS = "cast(replace(cast(body as text), '\"eur\":1', '\"eur\":9') as blob)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "detail"),
+    [
+        (f"update tickets set body = {CALL_IS}", "not what its turn asked"),
+        ("delete from tickets", "is not there"),
+    ],
+)
+def test_a_question_is_what_its_turn_asked(backend: Bed, statement: str, detail: str) -> None:
+    found = [(one.where, one.detail) for one in tamper(backend, statement)]
+    assert ("ticket t1", detail) in found
+
+
 def test_a_session_without_its_head_is_found(backend: Bed) -> None:
     (defect,) = tamper(backend, "delete from heads where number = 2")
     assert (defect.session, defect.kind, defect.where) == (NOBODY, "head", "sessions 2")
@@ -194,6 +256,8 @@ def test_what_the_store_writes_later_fits(backend: Bed) -> None:
     store.sessions.update("s", title="Stavanger", metadata=[1])
     store.nodes.annotate("s", "n1", {"stars": 4})
     store.runs.create("c", id="r9", agent="late")
+    store.runs.update("r9", parent_run="kept", status="done")
+    store.runs.update("r2", status="waiting", lease=store.leases.get("s"))
     store.sessions.delete("c")
     store.sessions.restore("c")
     store.messages.append("c", user("four"), branch="side")
@@ -201,6 +265,7 @@ def test_what_the_store_writes_later_fits(backend: Bed) -> None:
     store.leases.break_("s", by="ops", reason="it hangs")
     store.work.enqueue("s", {"task": 2})
     store.messages.append("old", user("again"), create=True)
+    store.runs.update("kept", status="done")
     store.sessions.purge("old", retire=True)
     store.admin.vacuum("s")
     assert store.admin.verify().defects == []

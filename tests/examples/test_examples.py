@@ -12,6 +12,14 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 SAYS = {
+    "approve_payment": [
+        "the run is waiting: tool_permission",
+        "in the inbox: Pay 120 EUR?",
+        "ada approved 100 EUR; wake-ups queued: 1",
+        "the bank pays 100 EUR to Nordic Rail",
+        "pay: succeeded",
+        "assistant: Paid.",
+    ],
     "b0_lazy": ["user: Book Oslo", "assistant: The 9:40?", "user: Yes, please"],
     "b1_streaming": [
         "the writer died in the middle of its answer",
@@ -46,6 +54,25 @@ SAYS = {
         "one of two: somebody was faster",
         "revision 3, replayed: True",
         "messages: 3",
+    ],
+    "dead_letter": [
+        "bob: buried 'nowhere' is no address",
+        "dead letter of ann: ConnectionError: the mail server does not answer",
+        "why does ann not move? dead_letters",
+        "['sent to ann@down.example']",
+        "dead letters left: 0",
+    ],
+    "sub_agent": [
+        "search is done, in a session of its own",
+        "planner wakes up and reads: Oslo: the 9:40 train has seats",
+        "2 pieces of work, runs: [('planner', 'done'), ('search', 'done')]",
+        "assistant: Take the 9:40 train.",
+    ],
+    "two_workers": [
+        "worker 1 ended with signal 9",
+        "worker 2 took 'book the train', attempt 2",
+        "['did book the train', 'did book the hotel']",
+        "left in the queue: []",
     ],
 }
 

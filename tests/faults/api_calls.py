@@ -59,9 +59,28 @@ READS: dict[str, Call] = {
     "turns.list": lambda s, p: s.turns.list(p),
     "runs.get": lambda s, p: s.runs.get(p),
     "runs.latest": lambda s, p: s.runs.latest(p),
+    "runs.tree": lambda s, p: s.runs.tree(p),
+    "runs.list session": lambda s, p: s.runs.list(session=p, total=True),
+    "runs.list status": lambda s, p: s.runs.list(status=p),
+    "runs.list parent": lambda s, p: s.runs.list(parent_run=p, total=True),
+    "runs.list cursor": lambda s, p: s.runs.list(cursor=p),
     "leases.get": lambda s, p: s.leases.get(p),
     "drafts.list": lambda s, p: s.drafts.list(p),
     "work.list": lambda s, p: s.work.list(p),
+    "tickets.get": lambda s, p: s.tickets.get(p),
+    "tickets.list user": lambda s, p: s.tickets.list(user=p).items,
+    "tickets.list session": lambda s, p: s.tickets.list(session=p).items,
+    "tickets.list status": lambda s, p: s.tickets.list(status=p).items,
+    "tickets.list run": lambda s, p: s.tickets.list(run_id=p).items,
+    "tickets.list reason": lambda s, p: s.tickets.list(reason=p).items,
+    "tickets.list cursor": lambda s, p: s.tickets.list(cursor=p).items,
+    "executions.get": lambda s, p: s.executions.get(p),
+    "executions.list message": lambda s, p: s.executions.list(message=p),
+    "executions.list run": lambda s, p: s.executions.list(run_id=p),
+    "executions.unresolved": lambda s, p: s.executions.unresolved(session=p),
+    "work.dead": lambda s, p: s.work.dead(session=p, total=True),
+    "work.dead cursor": lambda s, p: s.work.dead(cursor=p),
+    "work.stuck": lambda s, p: s.work.stuck(p),
     "attachments.get": lambda s, p: s.attachments.get("s", p),
     "admin.verify": lambda s, p: s.admin.verify(p).ok,
 }
@@ -100,7 +119,24 @@ WRITES: dict[str, Call] = {
     "branches.create": lambda s, p: s.branches.create("s", p, at="m1"),
     "runs.create": lambda s, p: s.runs.create("s", id=p, agent=p),
     "runs.create status": lambda s, p: s.runs.create("s", id="status", status=p),
+    "runs.create parts": lambda s, p: s.runs.create(
+        "s", id="parts", parent_run=p, input=p, request={"sender": p}, dispatch_id=p
+    ),
+    "runs.update": lambda s, p: s.runs.update("r2", final_output=p, details={p: p}),
     "work.enqueue": lambda s, p: s.work.enqueue("s", p, id=p, key=p),
+    "work.enqueue queue": lambda s, p: s.work.enqueue("s", 1, queue=p, merge=f"group:{p}"),
+    "work.enqueue slot": lambda s, p: s.work.enqueue("s", 1, id="slot", slot=p, delivery=p),
+    "work.cancel": lambda s, p: s.work.cancel("s", p),
+    "work.take": lambda s, p: s.work.take(queue=p + " none", owner=p),
+    "work.replay": lambda s, p: s.work.replay(p),
+    "work.drop": lambda s, p: s.work.drop(p),
+    "tickets.resolve": lambda s, p: s.tickets.resolve(p, "approve", by=p, reason=p, result={p: p}),
+    "tickets.resolve word": lambda s, p: s.tickets.resolve("t1", p, by="bob"),
+    "tickets.cancel": lambda s, p: s.tickets.cancel(p),
+    "executions.start": lambda s, p: s.executions.start(
+        "s", id=p, call_id=p, tool=p, arguments={p: p}, key=p, message=p, run_id=p
+    ),
+    "executions.finish": lambda s, p: s.executions.finish(p, result={p: p}),
     "attachments.intent": lambda s, p: s.attachments.intent("s", p, p),
     "leases.take": lambda s, p: s.leases.take("s", owner=p, ttl_s=60).owner,
     "sessions.update": lambda s, p: s.sessions.update("s", title=p, model=p, metadata={p: p}),
@@ -118,4 +154,8 @@ def prepare(store: Any) -> None:
     store.nodes.append("s", Node(id="e", kind="event", label="l", meta={"k": 1}))
     store.nodes.annotate("s", "m1", {"seen": 1})
     store.attachments.intent("s", "a1", "blob:a")
+    with store.turns.begin("s", id="ask") as turn:
+        turn.ask("c1", tool="pay", id="t1", reason="why")
+    store.executions.start("s", id="x1", call_id="c2", tool="pay", message="m1", run_id="r1")
+    store.runs.create("s", id="r2")
     store.messages.append("other", user("bystander", id="o1"), create=True)

@@ -9,7 +9,7 @@ import pytest
 
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.sabotage import AcknowledgesEarly, CommitsInHalves
-from ledgerstone.testing.faults.scripts import PLAY, SHORT
+from ledgerstone.testing.faults.scripts import PLAY, SHORT, WORK
 from ledgerstone.testing.faults.statements import kill_everywhere
 from ledgerstone.testing.faults.storage import Stage
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
@@ -33,6 +33,16 @@ def test_kill_before_the_nth_statement(
     stage = Stage(folder, steps=PLAY if scale(0, 1) else SHORT)
     with scoreboard.line("kill -9 between two statements", "sqlite", seed) as line:
         tally = kill_everywhere(stage, points=points(scale, seed, 4))
+        line.n, line.violations = tally.points, tally.violations
+
+
+def test_kill_before_the_nth_statement_of_the_queue(
+    folder: Path, scoreboard: Scoreboard, scale: Scale, seed: int
+) -> None:
+    """Enqueue, take, fail, claim, complete with a ticket and more work, resolve, bury, replay."""
+    stage = Stage(folder, steps=WORK)
+    with scoreboard.line("kill -9 between two statements of the queue", "sqlite", seed) as line:
+        tally = kill_everywhere(stage, points=points(scale, seed, 14))
         line.n, line.violations = tally.points, tally.violations
 
 

@@ -25,7 +25,7 @@ TURNS = tuple(f"t{n}" for n in range(1, 25))
 OWNERS = ("ann", "bob")
 TOKENS = ("k1", "k2", "k3", "k4")
 BRANCHES = (*("main",) * 6, "b1", "b1", "b2")
-RUNS = ("r1", "r2")
+RUNS = ("r1", "r2", "r3")
 CLAIMS = ("c1", "c2", "c3")
 BATCHES = ("w1", "w2", "w3", "w4")
 ATTACHMENTS = ("a1", "a2")
@@ -44,9 +44,10 @@ branches = st.sampled_from(BRANCHES)
 runs = st.sampled_from(RUNS)
 salts = st.sampled_from((b"0" * 16, b"1" * 16))
 texts = st.sampled_from(("", "a", "b", "naïve \u2603", "\ud800", "nul\x00"))
-guards = st.sampled_from(
-    (*("fit",) * 9, "fit+revision", "free", "held", "stale", "wrong token", "revision", "old")
-)
+GUARDS = (
+    *("fit",) * 9, "fit+revision", "free", "held", "stale", "wrong token", "revision", "old",
+)  # fmt: skip
+guards = st.sampled_from(GUARDS)
 small_json: st.SearchStrategy[Any] = st.sampled_from(
     (None, 0, 1, True, -0.0, 1e308, 2**64, "x", [], {}, {"a": 1}, {"a": {"b": [1, None]}, "c": "d"})
 )

@@ -12,19 +12,23 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard, Query
+from ledgerstone.commands.feed import ReadFeed
 from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import ListBranches, ListNodes, ReadMessages
+from ledgerstone.commands.runs import GetRun, ListRuns, UpdateRun
 from ledgerstone.commands.sessions import GetHead, ListSessions, SessionFilter, SweepPurged
 from ledgerstone.commands.turns import BranchMove, CommitTurn, ListTurns, VerifySession
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import turn_hash
-from tests.machine import draws, questions, writes
+from tests.machine import draws, questions, runs, writes
+from tests.machine.ticket_rules import TicketRules
+from tests.machine.work_rules import WorkRules
 
 Make = Callable[[ManualClock], Backend]
 SWEEP_LIMIT = 1000
@@ -36,7 +40,7 @@ class Differs(AssertionError):
     """The subject answered something else than the model."""
 
 
-class LedgerMachine(RuleBasedStateMachine):
+class LedgerMachine(TicketRules, WorkRules):
     """Subclassed with the two factories by `machine_of`."""
 
     make_model: Make
@@ -64,6 +68,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def check_history(self, tenant: str, session: str) -> None:
         """Nothing that legal commands do may look like damage, and the chains are the same."""
         self.ask(ListTurns(tenant=tenant, session=session))
+        self.ask(ReadFeed(tenant=tenant))
         verified = self.ask(VerifySession(tenant=tenant, session=session))
         assert verified.defects == []
 
@@ -112,7 +117,7 @@ class LedgerMachine(RuleBasedStateMachine):
         command = made.command
         guard = self.guard(command.tenant, command.session, made.guard)
         command = msgspec.structs.replace(command, guard=guard)
-        self.send(self.filled_in(command) if isinstance(command, CommitTurn) else command)
+        self.send(self.filled_in(command))
 
     def filled_in(self, command: CommitTurn) -> CommitTurn:
         """The commit with new ids and the present leaf where it only says that it wants them."""
@@ -193,19 +198,22 @@ class LedgerMachine(RuleBasedStateMachine):
         """The plain case, often enough that there is something to change and to read."""
         self.send_guarded(writes.Guarded(made.command, "fit"))
 
-    @rule(made=writes.claims())
-    def claim(self, made: writes.Guarded) -> None:
-        self.send_guarded(made)
-
     @rule(command=st.one_of(writes.session_writes(), writes.copies(), writes.endings()))
     def change_session(self, command: Command[Any]) -> None:
         self.send(command)
+
+    @rule(command=runs.updates(), guard=draws.guards)
+    def change_run(self, command: UpdateRun, guard: str) -> None:
+        run = self.model.read([GetRun(tenant=command.tenant, id=command.id)])[0]
+        session = "s1" if run is None else run.session
+        given = self.guard(command.tenant, session, guard)
+        self.send(msgspec.structs.replace(command, guard=given))
 
     @rule(command=writes.notings())
     def annotate(self, command: Command[Any]) -> None:
         self.send(command)
 
-    @rule(command=st.one_of(writes.side_writes(), writes.enqueues()))
+    @rule(command=writes.side_writes())
     def write_beside(self, command: Command[Any]) -> None:
         self.send(command)
 
@@ -265,6 +273,7 @@ class LedgerMachine(RuleBasedStateMachine):
         everything = SessionFilter(deleted=True)
         for tenant in ("default", "other"):
             self.ask(ListSessions(tenant=tenant, where=everything, total=True))
+            self.ask(ListRuns(tenant=tenant, total=True))
             for session in draws.SESSIONS:
                 self.ask(GetHead(tenant=tenant, id=session))
                 self.ask(ReadMessages(tenant=tenant, session=session, deleted=True))

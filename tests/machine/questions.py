@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ledgerstone.commands import Query
 from ledgerstone.commands.attachments import GetAttachment, ListUncommitted
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
     CountMessages,
@@ -39,7 +40,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.commands.turns import GetTurn, ListTurns, VerifySession
 from ledgerstone.commands.work import ListWork
-from tests.machine import draws
+from tests.machine import draws, runs
 
 DOCUMENTS = ("document", "state", "config", "frames", "checkpoint")
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
@@ -163,6 +164,9 @@ def session_reads(draw: st.DrawFn) -> Query[Any]:
                 GetRun(id=draw(draws.runs), **common),
                 LatestRun(**place),
                 ListWork(**place),
+                ReadFeed(after=draw(st.integers(0, 9)), limit=draw(draws.limits), **common),
+                ReadFeed(after=draw(st.integers(0, 3)), limit=draw(draws.limits), **place),
+                FeedEnd(**common),
                 ListUncommitted(cutoff_us=draw(st.sampled_from((0, draws.START_US * 2))), **common),
                 GetAttachment(id=draw(st.sampled_from(draws.ATTACHMENTS)), **place),
             )
@@ -200,5 +204,11 @@ def session_lists(draw: st.DrawFn) -> Query[Any]:
 
 
 anything = st.one_of(
-    message_reads(), message_pages(), node_lists(), graph_reads(), session_reads(), session_lists()
+    message_reads(),
+    message_pages(),
+    node_lists(),
+    graph_reads(),
+    session_reads(),
+    session_lists(),
+    runs.questions(),
 )

@@ -10,6 +10,7 @@ import msgspec
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.work import AbandonClaim, TakeWork
 from ledgerstone.errors import Fenced, LeaseHeld
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Head
@@ -76,4 +77,39 @@ class AppliesRetriesTwice(Wrapper):
             if self._seen[key] > 1:
                 again = msgspec.structs.replace(command, turn=f"{command.turn}/{self._seen[key]}")
                 return self.inner.write(again)  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
+class KeepsWhatIsHandedBack(Wrapper):
+    """An abandoned claim is acknowledged and forgotten: the work waits for the lease to end."""
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, AbandonClaim):
+            return True  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
+class LosesAWakeUp(Wrapper):
+    """Work that a commit sends to another session never arrives there."""
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, CommitTurn) and command.enqueue:
+            own = tuple(batch for batch in command.enqueue if batch.session == command.session)
+            shorter = msgspec.structs.replace(command, enqueue=own)
+            return self.inner.write(shorter)  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
+class SkipsTheLine(Wrapper):
+    """Every seventh worker finds nothing, though there is work."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._takes = 0
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, TakeWork):
+            self._takes += 1
+            if self._takes % EVERY == 0:
+                return None  # type: ignore[return-value]
         return self.inner.write(command)

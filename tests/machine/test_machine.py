@@ -14,7 +14,7 @@ from random import Random
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from ledgerstone.backends.file import open_file
 from ledgerstone.backends.memory import MemoryBackend
@@ -30,7 +30,10 @@ from tests.machine.sabotage import (
     DropsANode,
     SaysTheWrongError,
 )
+from tests.machine.ticket_rules import at_tickets
+from tests.machine.work_rules import at_work
 
+Narrowing = Callable[[type[RuleBasedStateMachine]], type[RuleBasedStateMachine]]
 EXAMPLES = int(os.environ.get("LEDGERSTONE_MACHINE_EXAMPLES", "60"))
 STEPS = int(os.environ.get("LEDGERSTONE_MACHINE_STEPS", "30"))
 CONTROL_EXAMPLES = 400
@@ -87,9 +90,17 @@ def fresh_path(folder: Path) -> str:
     return str(Path(tempfile.mkdtemp(dir=folder)) / "store.db")
 
 
-def run(subject: Make, seed: int, examples: int, *, shrink: bool = True) -> None:
+def run(
+    subject: Make,
+    seed: int,
+    examples: int,
+    *,
+    shrink: bool = True,
+    narrow: Narrowing | None = None,
+) -> None:
     print(f"machine seed {seed}, {examples} examples of {STEPS} steps")
-    machine = machine_of(open_memory, subject)
+    machine: type[RuleBasedStateMachine] = machine_of(open_memory, subject)
+    machine = machine if narrow is None else narrow(machine)
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     rules = settings(
         max_examples=examples,
@@ -120,6 +131,32 @@ def test_file_answers_like_the_model(tmp_path: Path, seed: int) -> None:
 @pytest.mark.slow
 def test_file_answers_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
     run(file_reopened_in(tmp_path, seed), seed, EXAMPLES)
+
+
+def test_sqlite_works_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(sqlite_in(tmp_path), seed, EXAMPLES // 2, narrow=at_work)
+
+
+def test_file_works_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(file_in(tmp_path), seed, EXAMPLES // 2, narrow=at_work)
+
+
+@pytest.mark.slow
+def test_file_works_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+    run(file_reopened_in(tmp_path, seed), seed, EXAMPLES // 2, narrow=at_work)
+
+
+def test_sqlite_decides_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(sqlite_in(tmp_path), seed, EXAMPLES // 2, narrow=at_tickets)
+
+
+def test_file_decides_like_the_model(tmp_path: Path, seed: int) -> None:
+    run(file_in(tmp_path), seed, EXAMPLES // 2, narrow=at_tickets)
+
+
+@pytest.mark.slow
+def test_file_decides_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+    run(file_reopened_in(tmp_path, seed), seed, EXAMPLES // 2, narrow=at_tickets)
 
 
 def test_the_model_answers_like_itself(seed: int) -> None:

@@ -27,17 +27,15 @@ from ledgerstone.commands.sessions import (
     UpdateSession,
 )
 from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
-from ledgerstone.commands.work import ClaimWork, EnqueueWork
-from ledgerstone.records.runs import Run
-from tests.machine import draws
+from tests.machine import draws, runs, work_draws
 
 LEASE_US = 60_000_000
 
 
 class Guarded(NamedTuple):
-    """A commit or claim, and what kind of guard it should come with."""
+    """A commit, and what kind of guard it should come with."""
 
-    command: CommitTurn | ClaimWork
+    command: CommitTurn
     guard: str
 
 
@@ -70,7 +68,7 @@ def appends(draw: st.DrawFn) -> Guarded:
 def whole_turns(draw: st.DrawFn) -> Guarded:
     """Everything a turn may hold; most parts absent, any two of them together some day."""
     nodes = draw(draws.nodes)
-    session_run = draw(st.one_of(st.none(), st.none(), draws.run_statuses))
+    with_run = draw(st.integers(0, 2)) == 0
     frames = draw(draws.frames)
     checkpoint = draw(st.one_of(st.none(), draws.checkpoints()))
     more = draws.VALUES if checkpoint else draw(draws.once(st.sampled_from(draws.VALUES), 1))
@@ -91,11 +89,12 @@ def whole_turns(draw: st.DrawFn) -> Guarded:
         drop_drafts=draw(draws.once(draws.node_ids, 1)),
         attach=draw(draws.once(st.sampled_from(draws.ATTACHMENTS), 1)),
         complete=draw(st.sampled_from(((), (), (), ("c1",), ("c2",)))),
+        enqueue=draw(st.one_of(st.just(()), st.just(()), work_draws.in_a_commit)),
         release=draw(st.booleans()),
     )
-    if session_run is None:
+    if not with_run:
         return made
-    run = Run(id=draw(draws.runs), session=made.command.session, status=session_run)
+    run = draw(runs.records(made.command.session))
     return Guarded(msgspec.structs.replace(made.command, run=run), made.guard)
 
 
@@ -135,16 +134,6 @@ def branchings(draw: st.DrawFn) -> Guarded:
 @st.composite
 def states(draw: st.DrawFn) -> Guarded:
     return _commit(draw, "state", state=draw(draws.objects))
-
-
-@st.composite
-def claims(draw: st.DrawFn) -> Guarded:
-    command = ClaimWork(
-        tenant=draw(draws.tenants),
-        session=draw(draws.sessions),
-        claim=draw(st.sampled_from(draws.CLAIMS)),
-    )
-    return Guarded(command, draw(st.sampled_from(("held", "held", "held", "free", "stale"))))
 
 
 @st.composite
@@ -231,7 +220,7 @@ def vacuums(draw: st.DrawFn) -> VacuumSession:
 def side_writes(draw: st.DrawFn) -> Command[Any]:
     session = draw(draws.sessions)
     common: dict[str, Any] = {"tenant": draw(draws.tenants)}
-    run = Run(id=draw(draws.runs), session=session, status=draw(draws.run_statuses))
+    run = draw(runs.records(session))
     attachment = draw(st.sampled_from(draws.ATTACHMENTS))
     return draw(
         st.sampled_from(
@@ -243,17 +232,6 @@ def side_writes(draw: st.DrawFn) -> Command[Any]:
                 BreakLease(session=session, by="op", reason="stuck", **common),
             )
         )
-    )
-
-
-@st.composite
-def enqueues(draw: st.DrawFn) -> EnqueueWork:
-    return EnqueueWork(
-        tenant=draw(draws.tenants),
-        session=draw(draws.sessions),
-        batch=draw(st.sampled_from(draws.BATCHES)),
-        payloads=(b'{"n":1}',) * draw(st.integers(1, 2)),
-        source_key=draw(st.sampled_from((None, "key"))),
     )
 
 

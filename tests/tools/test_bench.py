@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from bench import chart, entries, publish, table, wire
+from bench import chart, entries, many, publish, table, wire
 from bench.__main__ import main, parse
 from bench.contender import Entry
 from bench.floors import Floor
@@ -27,6 +27,7 @@ from bench.stand import READ, Stand
 from bench.work import Message, Turn, Work
 from bench.workloads import WORKLOADS, resume
 from bench.workloads.processes import judge_p99
+from ledgerstone import Store
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -157,6 +158,37 @@ def check_page(report: Report, page: Path) -> None:
     assert len(lines) == len(report.rows) + 2
     assert len({line.count("|") for line in lines}) == 1
     assert ElementTree.parse(page.with_suffix(".svg")).getroot().tag == f"{SVG}svg"
+
+
+# --- the line of sessions that have work
+
+
+def test_a_line_is_served_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "line.db"
+    many.build_line(path, 7)
+    with Store.open(str(path)) as store:
+        served = []
+        while (taken := store.work.take()) is not None:
+            served.append(taken.lease.session)
+        assert store.work.take(queue=many.LATER) is None
+    assert served[0] == many.first_in_line(7)
+    assert served[1:] != sorted(served[1:]), "in an order of its own"
+    assert sorted(served) == [*(f"many-{n:08d}" for n in range(1, 8)), many.TEMPLATE]
+
+
+def test_what_was_served_has_work_again(tmp_path: Path) -> None:
+    path = tmp_path / "line.db"
+    many.build_line(path, 3)
+    remote = Remote(entries.OURS, path, 7)
+    try:
+        remote.hear()
+        assert len(remote.ask(wire.Timed("serve", [], 6, "requeue")).samples_ms) == 6
+    finally:
+        remote.leave()
+    with Store.open(str(path)) as store:
+        heads = [store.sessions.head(f"many-{n:08d}") for n in (1, 2, 3)]
+        assert all(head is not None and head.revision for head in heads), "each had its turn"
+        assert all(len(store.work.list(f"many-{n:08d}")) == 2 for n in (1, 2, 3))
 
 
 # --- the chart and the page

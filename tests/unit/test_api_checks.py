@@ -119,7 +119,7 @@ BAD: list[tuple[str, Call]] = [
     ("older_than_s", lambda s: s.admin.vacuum("s", older_than_s=-1)),
     ("status", lambda s: s.turns.begin("s").run("lost")),
     ("colour", lambda s: s.turns.begin("s").run("done", colour=1)),
-    ("run", lambda s: s.turns.begin("s").run("done", steps="many")),
+    ("steps", lambda s: s.turns.begin("s").run("done", steps="many")),
     ("usage", lambda s: s.turns.begin("s").use("m", {"input": "many"})),  # type: ignore[dict-item]
     ("usage.input", lambda s: s.turns.begin("s").use("m", _usage(True))),
     ("cost", lambda s: s.turns.begin("s").use("m", {}, cost=1.5)),  # type: ignore[arg-type]

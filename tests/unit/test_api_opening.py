@@ -30,10 +30,10 @@ from ledgerstone.errors import StoreClosed
         ("sqlite:relative.db", "sqlite:///relative.db"),
         ("sqlite://host/x.db", "sqlite:///relative.db"),
         ("sqlite:///", "sqlite:///relative.db"),
-        ("file:relative", "file:///relative/directory"),
-        ("file://host/x", "file:///relative/directory"),
-        ("file:///", "file:///relative/directory"),
-        ("file:///a%00b", "file:///relative/directory"),
+        ("file:", "file:///absolute/directory"),
+        ("file://host/x", "file:///absolute/directory"),
+        ("file:///", "file:///absolute/directory"),
+        ("file:///a%00b", "file:///absolute/directory"),
         ("a\0b", "memory://"),
         (7, "got int"),
     ],
@@ -84,11 +84,15 @@ def test_a_path_and_a_sqlite_url_are_the_same_place(tmp_path: Path, form: str) -
 
 
 def test_a_file_url_names_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three slashes lead to a relative path, four to an absolute one."""
+    """Slashes lead to an absolute one, however many there are."""
     monkeypatch.chdir(tmp_path)
-    with Store.open("file:///a b/journals") as store:
+    with Store.open("file:a b/journals") as store:
         store.messages.append("s", user("hi"), create=True)
-    for url in (f"file:///{tmp_path}/a%20b/journals", f"file:///{tmp_path}/a b/journals/"):
+    for url in (
+        f"file://{tmp_path}/a%20b/journals",
+        f"file:///{tmp_path}/a b/journals/",
+        f"file:{tmp_path}/a b/journals",
+    ):
         with Store.open(url) as store:
             assert store.messages.count("s") == 1
             assert store.capabilities.name == "file"

@@ -13,7 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from ledgerstone.commands import Guard
+from ledgerstone.commands.executions import Finish
 from ledgerstone.commands.nodes import NewNote, NewValue
+from ledgerstone.commands.tickets import NewTicket
 from ledgerstone.commands.turns import (
     Amendment,
     BranchMove,
@@ -22,7 +24,17 @@ from ledgerstone.commands.turns import (
     NewNode,
     Rewind,
 )
-from ledgerstone.records.runs import Run
+from ledgerstone.commands.work import NewBatch
+from ledgerstone.records.runs import (
+    Outcome,
+    Run,
+    RunInput,
+    RunOutput,
+    RunRequest,
+    Termination,
+    Waiting,
+    WaitingTicket,
+)
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
@@ -87,6 +99,9 @@ CONTENT: dict[str, dict[str, Any]] = {
         "frames": b"[]",
         "checkpoint": None,
         "attach": ("other",),
+        "tickets": (NewTicket(id="k", call_id="c", tool="pay", arguments=b"{}"),),
+        "executions": (Finish(id="e", result=b"1"),),
+        "enqueue": (NewBatch(session="s", id="b", payloads=b"[1]"),),
     },
     "NewNode": {
         "kind": "event",
@@ -118,9 +133,17 @@ CONTENT: dict[str, dict[str, Any]] = {
         "agent": "x",
         "parent_run": "x",
         "status": "done",
-        "input": 1,
-        "output": 1,
+        "request": RunRequest(sender="x"),
+        "input": RunInput(data=1),
+        "output": RunOutput(data=1),
+        "termination": Termination(type="stopped"),
+        "final_output": "x",
         "error": 1,
+        "dispatch_id": "x",
+        "external_id": "x",
+        "transport_id": "x",
+        "waiting": Waiting(reason="user_input"),
+        "outcome": Outcome(termination=Termination(type="stopped")),
         "steps": 1,
         "input_tokens": 1,
         "output_tokens": 1,
@@ -363,3 +386,13 @@ def test_every_field_of_a_turn_is_in_its_link(field: str) -> None:
 def test_a_link_holds_all_links_before_it() -> None:
     assert link(b"\1" * 32, **LINK) != link(GENESIS, **LINK)
     assert link(GENESIS, **LINK) == link(GENESIS, **{**LINK, "nodes": iter(LINK["nodes"])})
+
+
+@pytest.mark.promise(112)
+def test_the_names_of_tickets_are_not_content() -> None:
+    def hash_of(id: str, tool: str) -> bytes:
+        ticket = WaitingTicket(id=id, call_id="c1", tool=tool, updated_us=len(id))
+        waiting = Waiting(reason="tool_permission", ticket_ids=[id], tickets=[ticket])
+        return turn_hash(replace(TURN, run=replace(RUN, status="waiting", waiting=waiting)))
+
+    assert hash_of("k1", "pay") == hash_of("k22", "pay") != hash_of("k1", "call")

@@ -13,6 +13,7 @@ from ledgerstone.commands.leases import TakeLease
 from ledgerstone.commands.nodes import NewValue, ReadMessages
 from ledgerstone.commands.sessions import CreateSession, GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, VerifySession
+from ledgerstone.commands.work import ClaimWork, EnqueueWork, NewBatch
 from ledgerstone.model.handlers import READS, WRITES
 from ledgerstone.model.model import Model
 from ledgerstone.records.leases import Lease
@@ -47,6 +48,21 @@ def turn(name: str, *nodes: NewNode, session: str = S, kind: str = "turn", **fie
     """A CommitTurn with its content hash."""
     made = CommitTurn(tenant=T, session=session, turn=name, kind=kind, nodes=nodes, **fields)
     return replace(made, hash=turn_hash(made))
+
+
+def enqueue(batch: str, key: str | None = None, session: str = S) -> EnqueueWork:
+    """A batch with one payload that names it."""
+    payloads = encode_json([{"of": batch}], "payloads")
+    new = NewBatch(session=session, id=batch, payloads=payloads, source_key=key)
+    return EnqueueWork(tenant=T, batch=new)
+
+
+def claim_work(claim: str, under: Guard, ttl_us: int = 60_000_000) -> ClaimWork:
+    """The next batch for a worker."""
+    token = f"of {claim}"
+    return ClaimWork(
+        tenant=T, session=S, claim=claim, owner="w", token=token, ttl_us=ttl_us, guard=under
+    )
 
 
 class Bench:

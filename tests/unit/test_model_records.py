@@ -15,7 +15,7 @@ from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, Rene
 from ledgerstone.commands.nodes import GetNotes
 from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
 from ledgerstone.commands.sessions import DeleteSession, GetSession
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
+from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import (
     AlreadyExists,
     Fenced,
@@ -30,7 +30,7 @@ from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run
 from ledgerstone.records.work import Batch, Claim
-from tests.unit.test_model_builders import START_US, Bench, S, T, guard
+from tests.unit.test_model_builders import START_US, Bench, S, T, claim_work, enqueue, guard
 
 MINUTE_US = 60_000_000
 
@@ -173,15 +173,15 @@ def test_an_attachment_keeps_its_first_intent() -> None:
     assert bench.read(GetAttachment(tenant=T, session=S, id="b")) is None
 
 
-def enqueue(batch: str, key: str | None = None, session: str = S) -> EnqueueWork:
-    payloads = (b'{"of":"' + batch.encode() + b'"}',)
-    return EnqueueWork(tenant=T, session=session, batch=batch, payloads=payloads, source_key=key)
+def queued(batch: str, seq: int, **more: object) -> Batch:
+    fields: dict[str, object] = {"payloads": [{"of": batch}], "enqueued_us": START_US, **more}
+    return Batch(session=S, id=batch, enqueue_seq=seq, **fields)  # type: ignore[arg-type]
 
 
 def test_work_is_queued_once_per_batch_and_source_key() -> None:
     bench = Bench(S, "s2")
     first = bench.write(enqueue("b1", "k"))
-    assert first == Batch(S, "b1", 1, [{"of": "b1"}], "k", None, START_US)
+    assert first == queued("b1", 1, source_key="k")
     bench.clock.advance(1)
     assert bench.write(enqueue("b2", "k")) == first
     assert bench.write(enqueue("b1")) == first
@@ -200,7 +200,7 @@ def test_a_claim_is_pinned_to_the_fence() -> None:
     bench = Bench(S)
 
     def claim(name: str, under: Guard) -> Claim | None:
-        found: Claim | None = bench.write(ClaimWork(tenant=T, session=S, claim=name, guard=under))
+        found: Claim | None = bench.write(claim_work(name, under))
         return found
 
     bench.write(enqueue("b1"))
@@ -209,7 +209,18 @@ def test_a_claim_is_pinned_to_the_fence() -> None:
         claim("c1", FREE)
     old = guard(bench.lease())
     first = claim("c1", old)
-    assert first == Claim(S, "c1", 1, [Batch(S, "b1", 1, [{"of": "b1"}], None, "c1", START_US)])
+    until = START_US + MINUTE_US
+    owned = queued("b1", 1, attempts=1, claim="c1", claim_fence=1, claim_expires_us=until)
+    assert first == Claim(
+        session=S,
+        id="c1",
+        owner="w",
+        token="of c1",
+        fence=1,
+        claimed_us=START_US,
+        expires_us=until,
+        batches=[owned],
+    )
     assert claim("c1", old) == first
     assert [b.id for b in (claim("c2", old) or first).batches] == ["b2"]
     assert claim("c3", old) is None

@@ -29,7 +29,7 @@ from ledgerstone.commands.turns import (
     NewCheckpoint,
     Rewind,
 )
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
+from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -51,7 +51,19 @@ from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted
 from ledgerstone.rules import chain
-from tests.unit.test_model_builders import START_US, Bench, S, T, event, guard, said, turn, value
+from tests.unit.test_model_builders import (
+    START_US,
+    Bench,
+    S,
+    T,
+    claim_work,
+    enqueue,
+    event,
+    guard,
+    said,
+    turn,
+    value,
+)
 
 NEW = Session(id=S, tenant=T, title="made by a commit")
 
@@ -173,11 +185,11 @@ def free_guard(**fields: Any) -> Guard:
 
 def test_a_commit_completes_its_claims_or_nothing_happens() -> None:
     bench = Bench(S)
-    bench.write(EnqueueWork(tenant=T, session=S, batch="b1", payloads=(b"1",)))
-    bench.write(EnqueueWork(tenant=T, session=S, batch="b2", payloads=(b"2",)))
+    bench.write(enqueue("b1"))
+    bench.write(enqueue("b2"))
     lease = bench.lease()
     for claim in ("c1", "c2"):
-        bench.write(ClaimWork(tenant=T, session=S, claim=claim, guard=guard(lease)))
+        bench.write(claim_work(claim, guard(lease)))
     before = bench.snapshot()
     with pytest.raises(ClaimLost):
         bench.commit("t1", said("a"), complete=("c1", "c3"), guard=guard(lease))
@@ -468,9 +480,9 @@ def test_a_failure_in_the_middle_leaves_no_trace(
     late: dict[str, Any], error: type[Exception]
 ) -> None:
     bench = Bench(S)
-    bench.write(EnqueueWork(tenant=T, session=S, batch="b1", payloads=(b"1",)))
+    bench.write(enqueue("b1"))
     lease = bench.lease()
-    bench.write(ClaimWork(tenant=T, session=S, claim="c1", guard=guard(lease)))
+    bench.write(claim_work("c1", guard(lease)))
     bench.commit("t1", said("a"), said("b"), guard=guard(lease), run=Run(id="r1", session=S))
     before = bench.snapshot()
     with pytest.raises(error):

@@ -8,13 +8,9 @@ import msgspec
 
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.codec import decode_json, decode_struct
-from ledgerstone.commands.leases import GetLease
-from ledgerstone.commands.nodes import GetValues, ListDrafts, ListNodes, ReadPath
-from ledgerstone.commands.runs import GetRun
-from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
-from ledgerstone.commands.work import ListWork
+from ledgerstone.commands.nodes import GetValues, ListNodes, ReadPath
+from ledgerstone.commands.sessions import GetDocument, GetHead
 from ledgerstone.errors import Corrupt, InvalidValue, NotSupported
-from ledgerstone.records.drafts import Recovery
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.sessions import Graph, Head
 from ledgerstone.records.state import CHECKPOINT_SCHEMA, SessionState, check_schema
@@ -48,33 +44,6 @@ async def load_state(
         return None
     checkpoint = await _hydrate(handle, session, manifest)
     return SessionState.from_head(head, _graph(head, found, leaf), checkpoint)
-
-
-async def recover(handle: AsyncHandle, session: str) -> Recovery | None:
-    """What the last worker left; None for an unknown session."""
-    tenant = handle.tenant
-    found, head, lease, drafts, work = await handle.backend.aread(
-        (
-            GetSession(tenant=tenant, id=session),
-            GetHead(tenant=tenant, id=session),
-            GetLease(tenant=tenant, session=session),
-            ListDrafts(tenant=tenant, session=session),
-            ListWork(tenant=tenant, session=session),
-        )
-    )
-    if found is None:
-        return None
-    run = None
-    if found.open_run is not None:
-        run = await handle.ask(GetRun(tenant=tenant, id=found.open_run))
-    return Recovery(
-        session=session,
-        revision=0 if head is None else head.revision,
-        lease=lease,
-        drafts=drafts,
-        run=run,
-        claims=[batch for batch in work if batch.claim is not None],
-    )
 
 
 def _graph(head: Head, nodes: list[Node], leaf: str | None) -> Graph:

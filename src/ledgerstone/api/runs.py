@@ -1,20 +1,35 @@
-"""store.runs: activations of an agent, as far as turns and checkpoints need them."""
+"""store.runs: activations of an agent, what became of them, and who started whom."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.commands.runs import GetRun, LatestRun, PutRun
+from ledgerstone.api.pages import AsyncPages
+from ledgerstone.commands.executions import ListLost
+from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks
-from ledgerstone.intake.checks import IdRef, SessionRef
-from ledgerstone.intake.content import RUN_FIELDS, check_run
-from ledgerstone.records.runs import RUN_STATUSES, Run
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.intake.runs import (
+    checked_run,
+    cursor_key,
+    cursor_scope,
+    run_changes,
+    run_fields,
+    run_filter,
+    run_guard,
+    run_status,
+)
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.recovery import Recovery
+from ledgerstone.records.runs import Run, RunTree
+from ledgerstone.records.sessions import Page
+
+Recoveries: TypeAlias = list[Recovery]
 
 
 class AsyncRuns:
@@ -32,16 +47,21 @@ class AsyncRuns:
         parent_run: IdRef | None = None,
         input: Any = None,
         status: str = "running",
+        **fields: Any,
     ) -> Run:
-        """A new run; AlreadyExists, SessionNotFound."""
-        known: Any = checks.one_of(status, RUN_STATUSES, "status")
+        """A new run; AlreadyExists, SessionNotFound.
+
+        Other fields: request, output, termination, final_output, error, dispatch_id, external_id,
+        transport_id, waiting, outcome, steps, input_tokens, output_tokens, state, details, and
+        the times. Records may be given as dictionaries; an input or output that is none of
+        theirs becomes its `data`.
+        """
+        given = {"agent": agent, "parent_run": parent_run, "input": input, **fields}
         run = Run(
             id=ids.new_id() if id is None else checks.record_id(id, "id"),
             session=checks.session_id(session),
-            agent=ids.check_label(agent, "agent"),
-            parent_run=checks.maybe_id(parent_run, "parent_run"),
-            status=known,
-            input=checks.json_value(input, "input"),
+            status=run_status(status),
+            **run_fields(given),
         )
         return await self._handle.write(PutRun(tenant=self._handle.tenant, run=run))
 
@@ -49,6 +69,28 @@ class AsyncRuns:
         """Create or overwrite a run; IllegalTransition, SessionNotFound."""
         return await self._handle.write(
             PutRun(tenant=self._handle.tenant, run=checked_run(run), upsert=True)
+        )
+
+    async def update(
+        self,
+        id: IdRef,
+        *,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+        **changes: Any,
+    ) -> Run:
+        """Change some fields, as `create` takes them, and the status.
+
+        Errors: RunNotFound, IllegalTransition, LeaseHeld, LeaseExpired, Fenced, RevisionMoved,
+        SessionDeleted, SessionNotFound for a run that outlived its session.
+        """
+        return await self._handle.write(
+            UpdateRun(
+                tenant=self._handle.tenant,
+                id=checks.record_id(id, "id"),
+                changes=run_changes(changes),
+                guard=run_guard(id, lease, expected_revision),
+            )
         )
 
     async def get(self, id: IdRef) -> Run | None:
@@ -63,12 +105,71 @@ class AsyncRuns:
             LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
         )
 
+    async def list(
+        self,
+        *,
+        session: SessionRef | None = None,
+        status: str | None = None,
+        parent_run: IdRef | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[Run]:
+        """A page of runs in the order they were created; InvalidValue for a foreign cursor."""
+        where = run_filter(session, status, parent_run)
+        scope = cursor_scope(self._handle.tenant, where)
+        checks.whole(offset, "offset")
+        if cursor is not None and offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        page = await self._handle.ask(
+            ListRuns(
+                tenant=self._handle.tenant,
+                where=where,
+                limit=checks.page_limit(limit),
+                offset=offset,
+                after=None if cursor is None else cursor_key(cursors.decode(cursor, scope)),
+                total=checks.flag(total, "total"),
+            )
+        )
+        if not page.has_more:
+            return page
+        last = page.items[-1]
+        return replace(page, cursor=cursors.encode(scope, (last.created_us, last.id)))
 
-def checked_run(run: Run) -> Run:
-    """The run, once every field is known to be storable."""
-    if not isinstance(run, Run):
-        raise InvalidValue("run", f"a Run expected, got {type(run).__name__}")
-    ids.check_id(run.id, "id")
-    status = sys.intern(checks.one_of(run.status, RUN_STATUSES, "status"))
-    check_run({name: getattr(run, name) for name in RUN_FIELDS})
-    return replace(run, status=status)
+    def iter(
+        self,
+        *,
+        session: SessionRef | None = None,
+        status: str | None = None,
+        parent_run: IdRef | None = None,
+    ) -> AsyncPages[Run]:
+        """Every run that fits, in the order they were created."""
+        where = run_filter(session, status, parent_run)
+
+        async def fetch(last: Run | None) -> Any:
+            page = await self._handle.ask(
+                ListRuns(
+                    tenant=self._handle.tenant,
+                    where=where,
+                    limit=LIMIT_MAX,
+                    after=None if last is None else (last.created_us, last.id),
+                )
+            )
+            return page.items
+
+        return AsyncPages(fetch, chunk=LIMIT_MAX)
+
+    async def recover(self, limit: int = 100) -> Recoveries:
+        """Sessions with a running run while nobody holds them, oldest run first, and what is
+        left to do in each.
+        """
+        return await self._handle.ask(
+            ListLost(tenant=self._handle.tenant, limit=checks.positive(limit, "limit"))
+        )
+
+    async def tree(self, id: IdRef) -> RunTree | None:
+        """A run and the runs it started, over sessions; None when there is no such run."""
+        return await self._handle.ask(
+            GetRunTree(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        )

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.loading import load_state, recover
+from ledgerstone.api.loading import load_state
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.executions import GetRecovery
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
@@ -26,7 +27,7 @@ from ledgerstone.intake.session_fields import (
     session_filter,
 )
 from ledgerstone.records.document import read_document, write_document
-from ledgerstone.records.drafts import Recovery
+from ledgerstone.records.recovery import Recovery
 from ledgerstone.records.sessions import (
     STATUSES,
     Head,
@@ -252,8 +253,12 @@ class AsyncSessions:
         )
 
     async def recovery(self, id: SessionRef) -> Recovery | None:
-        """What a successor finds: live lease, drafts, claimed work, the open run."""
-        return await recover(self._handle, checks.session_id(id))
+        """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
+        work and open tickets; `needs` says what to do. None for an unknown session.
+        """
+        return await self._handle.ask(
+            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id))
+        )
 
     async def fork(
         self,

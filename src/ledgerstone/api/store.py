@@ -10,6 +10,8 @@ from ledgerstone.api.admin import AsyncAdmin
 from ledgerstone.api.attachments import AsyncAttachments
 from ledgerstone.api.branches import AsyncBranches
 from ledgerstone.api.drafts import AsyncDrafts
+from ledgerstone.api.executions import AsyncExecutions
+from ledgerstone.api.feed import AsyncFeed
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.leases import AsyncLeases
 from ledgerstone.api.loop_async import Opening, offload, opening
@@ -17,6 +19,7 @@ from ledgerstone.api.messages import AsyncMessages
 from ledgerstone.api.nodes import AsyncNodes
 from ledgerstone.api.runs import AsyncRuns
 from ledgerstone.api.sessions import AsyncSessions
+from ledgerstone.api.tickets import AsyncTickets
 from ledgerstone.api.turns import AsyncTurns
 from ledgerstone.api.work import AsyncWork
 from ledgerstone.clock import Clock, SystemClock
@@ -130,5 +133,8 @@ class AsyncStore:
         self.leases = AsyncLeases(handle)
         self.runs = AsyncRuns(handle)
         self.attachments = AsyncAttachments(handle)
+        self.tickets = AsyncTickets(handle)
+        self.executions = AsyncExecutions(handle)
         self.work = AsyncWork(handle)
+        self.feed = AsyncFeed(handle)
         self.admin = AsyncAdmin(handle, self.sessions)

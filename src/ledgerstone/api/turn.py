@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -14,14 +14,18 @@ from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
-from ledgerstone.intake.checks import IdRef
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import Content, id_list, usage_entry
+from ledgerstone.intake.executions import finish_of
+from ledgerstone.intake.tickets import Question, ask
+from ledgerstone.intake.work import Keywords
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.tickets import Ticket
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint, TurnCommitted
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Claim
@@ -215,6 +219,60 @@ class AsyncTurn:
     def complete(self, claim: Claim | str) -> None:
         """Remove the batches of a queue claim; ClaimLost at the commit rejects all of it."""
         self._content.complete(claim)
+
+    def ask(
+        self,
+        call_id: str,
+        *,
+        tool: str | None = None,
+        arguments: Any = UNSET,
+        reason: str | None = None,
+        message: str | None = None,
+        mode: str = "replay_tool_call",
+        response_schema: Any = None,
+        expires_s: float | None = None,
+        on_expiry: str = "reject",
+        id: str | None = None,
+    ) -> Ticket:
+        """Ask somebody about a tool call of this turn; its run, if any, waits for the decision.
+
+        Modes: replay_tool_call, use_decision_as_tool_result, pass_decision_to_tool. For a call
+        that is in no message of this turn, give tool and arguments. AlreadyExists at the commit
+        when the id is taken.
+        """
+        given = Question(
+            tool, arguments, reason, message, mode, response_schema, expires_s, on_expiry, id
+        )
+        return ask(self._content, self.id, call_id, given)
+
+    def execution(
+        self,
+        id: IdRef,
+        *,
+        result: Any = UNSET,
+        error: Any = UNSET,
+        duration_ms: int | None = None,
+    ) -> None:
+        """Finish an execution of this session with the commit; ExecutionNotFound,
+        ExecutionResolved then.
+        """
+        self._content.extend("executions", (finish_of(id, result, error, duration_ms),))
+
+    def enqueue(
+        self,
+        *payloads: Any,
+        session: SessionRef | None = None,
+        id: str | None = None,
+        **how: Unpack[Keywords],
+    ) -> str:
+        """Work that is queued if and only if this turn is committed; answers the batch's id.
+
+        For this session, or another one. Keywords as of `work.enqueue`: key, queue, delivery,
+        slot, merge, priority, delay_s, available_at, max_attempts, backoff_s. When the key is
+        queued already at the commit, that batch stays and the id is not used.
+        """
+        where = None if session is None else checks.session_id(session)
+        return self._content.enqueue(where, payloads, id, how)
 
     async def commit(
         self, *, lease: AnyLease | None = None, release: bool = False

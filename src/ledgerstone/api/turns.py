@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.replacing import Plan, replace_list
-from ledgerstone.api.runs import checked_run
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.commands.turns import GetTurn, ListTurns
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.runs import checked_run
 from ledgerstone.intake.session_fields import SESSION_FIELDS, checked_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api_sync.handle import Handle
-from ledgerstone.api_sync.loading import load_state, recover
+from ledgerstone.api_sync.loading import load_state
 from ledgerstone.api_sync.pages import Pages
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.executions import GetRecovery
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
@@ -27,7 +28,7 @@ from ledgerstone.intake.session_fields import (
     session_filter,
 )
 from ledgerstone.records.document import read_document, write_document
-from ledgerstone.records.drafts import Recovery
+from ledgerstone.records.recovery import Recovery
 from ledgerstone.records.sessions import (
     STATUSES,
     Head,
@@ -251,8 +252,12 @@ class Sessions:
         )
 
     def recovery(self, id: SessionRef) -> Recovery | None:
-        """What a successor finds: live lease, drafts, claimed work, the open run."""
-        return recover(self._handle, checks.session_id(id))
+        """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
+        work and open tickets; `needs` says what to do. None for an unknown session.
+        """
+        return self._handle.ask(
+            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id))
+        )
 
     def fork(
         self,

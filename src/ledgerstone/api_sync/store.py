@@ -12,12 +12,15 @@ from ledgerstone.api_sync.admin import Admin
 from ledgerstone.api_sync.attachments import Attachments
 from ledgerstone.api_sync.branches import Branches
 from ledgerstone.api_sync.drafts import Drafts
+from ledgerstone.api_sync.executions import Executions
+from ledgerstone.api_sync.feed import Feed
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.leases import Leases
 from ledgerstone.api_sync.messages import Messages
 from ledgerstone.api_sync.nodes import Nodes
 from ledgerstone.api_sync.runs import Runs
 from ledgerstone.api_sync.sessions import Sessions
+from ledgerstone.api_sync.tickets import Tickets
 from ledgerstone.api_sync.turns import Turns
 from ledgerstone.api_sync.work import Work
 from ledgerstone.clock import Clock, SystemClock
@@ -131,5 +134,8 @@ class Store:
         self.leases = Leases(handle)
         self.runs = Runs(handle)
         self.attachments = Attachments(handle)
+        self.tickets = Tickets(handle)
+        self.executions = Executions(handle)
         self.work = Work(handle)
+        self.feed = Feed(handle)
         self.admin = Admin(handle, self.sessions)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.replacing import Plan, replace_list
-from ledgerstone.api_sync.runs import checked_run
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.turns import GetTurn, ListTurns
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.runs import checked_run
 from ledgerstone.intake.session_fields import SESSION_FIELDS, checked_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced

@@ -1,65 +1,302 @@
 # Generated from api/work.py by tools/make_sync.py: edit that, then run `make sync`.
-"""store.work: what a session has still to do, as far as a turn settles it."""
+"""store.work: what sessions have still to do, and finding one that has."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from ledgerstone import ids
+from ledgerstone.api.work_hold_blocking import Taking, WorkHold, taking
 from ledgerstone.api_sync.handle import Handle
-from ledgerstone.codec import encode_json
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
-from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks
-from ledgerstone.intake.checks import SessionRef
+from ledgerstone.api_sync.taking import Request, abandonment_of, failure_of, renewal_of
+from ledgerstone.commands.work import (
+    CancelWork,
+    ClaimWork,
+    DropDead,
+    EnqueueWork,
+    ExplainWork,
+    ListDead,
+    ListWork,
+    ReplayWork,
+)
+from ledgerstone.errors import ClaimLost, InvalidValue, NotSupported
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import work as intake
+from ledgerstone.intake.checks import LIMIT_DEFAULT, SessionRef, Time
+from ledgerstone.intake.work import BatchRef
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.work import Batch, Claim
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.work import (
+    ATTEMPTS_DEFAULT,
+    NEVER,
+    PRIORITY_DEFAULT,
+    QUEUE_DEFAULT,
+    Batch,
+    Boundary,
+    Claim,
+    DeadBatch,
+    Delivery,
+    Holding,
+    Slot,
+    Stuck,
+)
 
 BatchList: TypeAlias = list[Batch]
+StuckList: TypeAlias = list[Stuck]
+CLAIM_TTL_S = 900.0
+HOLD_TTL_S = 60.0
 
 
 class Work:
-    """The queue of each session."""
+    """The queue of each session, and of all of them together.
+
+    On a backend without queues enqueueing, claiming and taking raise NotSupported; there is
+    nothing to list, to cancel or to hand back, and every claim is lost.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
     def enqueue(
-        self, session: SessionRef, *payloads: Any, key: str | None = None, id: str | None = None
+        self,
+        session: SessionRef,
+        *payloads: Any,
+        key: str | None = None,
+        id: str | None = None,
+        queue: str = QUEUE_DEFAULT,
+        delivery: Delivery = intake.DELIVERY_DEFAULT,
+        slot: Slot = intake.SLOT_DEFAULT,
+        merge: str = NEVER,
+        priority: int = PRIORITY_DEFAULT,
+        delay_s: float = 0,
+        available_at: Time | None = None,
+        max_attempts: int | None = ATTEMPTS_DEFAULT,
+        backoff_s: float = intake.BACKOFF_DEFAULT_S,
     ) -> Batch:
         """Durable before it answers; the same key while queued answers the existing batch.
 
+        Lower priorities come first, 0 to 255. `merge` is `never`, `payload` or `group:NAME`.
+        A batch that fails `max_attempts` times goes to the dead letters; None: never.
         SessionNotFound, SessionDeleted.
         """
-        if not payloads:
-            raise InvalidValue("payloads", "at least one payload expected")
-        return self._handle.write(
-            EnqueueWork(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                batch=ids.new_id() if id is None else ids.check_id(id, "id"),
-                payloads=tuple(encode_json(payload, "payload") for payload in payloads),
-                source_key=None if key is None else ids.check_name(key, "key"),
-            )
+        batch = intake.new_batch(
+            checks.session_id(session),
+            payloads,
+            id=ids.new_id() if id is None else id,
+            key=key,
+            queue=queue,
+            delivery=delivery,
+            slot=slot,
+            merge=merge,
+            priority=priority,
+            delay_s=delay_s,
+            available_at=available_at,
+            max_attempts=max_attempts,
+            backoff_s=backoff_s,
         )
+        return self._handle.write(EnqueueWork(tenant=self._handle.tenant, batch=batch))
 
-    def claim(self, lease: AnyLease, *, id: str | None = None) -> Claim | None:
-        """The oldest batch nobody works on, under a live lease; None when there is none.
+    def claim(
+        self,
+        lease: AnyLease,
+        *,
+        boundary: Boundary = "idle",
+        max: int = 1,  # noqa: A002
+        ids: Iterable[BatchRef] | None = None,
+        queue: str | None = None,
+        ttl_s: float = CLAIM_TTL_S,
+        id: str | None = None,
+    ) -> Claim | None:
+        """The next group of batches that nobody works on, under a live lease; None without one.
 
-        LeaseExpired, Fenced.
+        `ids`: only if the group is exactly these. The same claim `id` again, under the same
+        lease, is the same claim. LeaseExpired, Fenced.
         """
         session, owned = checks.bound(lease, lease)
+        claim, token = intake.claim_names(id)
         return self._handle.write(
             ClaimWork(
                 tenant=self._handle.tenant,
                 session=session,
-                claim=ids.new_id() if id is None else ids.check_id(id, "id"),
+                claim=claim,
+                owner=lease.owner,
+                token=token,
+                ttl_us=intake.span_us(ttl_s, "ttl_s"),
+                boundary=intake.boundary_name(boundary),
+                max_batches=checks.whole(max, "max"),
+                ids=intake.batch_ids(ids),
+                queue=None if queue is None else intake.queue_name(queue),
                 guard=checks.guard(owned, None),
             )
         )
 
-    def list(self, session: SessionRef) -> BatchList:
-        """All queued batches in order, claimed ones included."""
-        return self._handle.ask(
-            ListWork(tenant=self._handle.tenant, session=checks.session_id(session))
+    def take(
+        self,
+        *,
+        queue: str = QUEUE_DEFAULT,
+        owner: str | None = None,
+        ttl_s: float = HOLD_TTL_S,
+        max: int = 1,  # noqa: A002
+    ) -> Taking:
+        """A session with work and no owner: a fresh lease on it and a claim, or None at once.
+
+        Nothing keeps what was taken alive: see `hold` for that. On the async face the answer is
+        awaited, or entered with `with`, which is `hold` with the same arguments.
+        """
+        return taking(self._handle, _request(queue, owner, ttl_s, max))
+
+    def hold(
+        self,
+        *,
+        queue: str = QUEUE_DEFAULT,
+        owner: str | None = None,
+        ttl_s: float = HOLD_TTL_S,
+        max: int = 1,  # noqa: A002
+        wait_s: float | None = None,
+        heartbeat: bool = True,
+    ) -> AbstractContextManager[Holding]:
+        """Wait for work, and have it for the length of a block: lease and claim, kept alive.
+
+        Complete the claim in a turn of the block. If it is left over, a clean end hands it back
+        and an exception counts as a failed attempt; the lease is released in any case. Timeout
+        when none comes within `wait_s`; None waits for ever. When the lease is lost, the async
+        block is cancelled and ends with Fenced; the blocking one meets Fenced at its next commit.
+        """
+        return WorkHold(
+            self._handle,
+            _request(queue, owner, ttl_s, max),
+            wait_s=None if wait_s is None else intake.span_us(wait_s, "wait_s") / 1e6,
+            heartbeat=checks.flag(heartbeat, "heartbeat"),
         )
+
+    def renew(self, claim: Claim, *, ttl_s: float = CLAIM_TTL_S) -> Claim:
+        """The same claim with a later end; ClaimLost when it owns its batches no more."""
+        given = intake.claim_record(claim)
+        ttl_us = intake.span_us(ttl_s, "ttl_s")
+        try:
+            return self._handle.write(renewal_of(self._handle.tenant, given, ttl_us))
+        except NotSupported:
+            raise ClaimLost(given.session, given.id) from None
+
+    def abandon(self, claim: Claim, *, delay_s: float = 0) -> bool:
+        """Hand the batches back, in place and uncounted; False when they were not the claim's.
+
+        Nobody gets them before `delay_s` are over.
+        """
+        given = intake.claim_record(claim)
+        delay_us = intake.span_us(delay_s, "delay_s")
+        try:
+            return self._handle.write(abandonment_of(self._handle.tenant, given, delay_us))
+        except NotSupported:
+            return False
+
+    def fail(
+        self,
+        claim: Claim,
+        error: str | BaseException,
+        *,
+        delay_s: float | None = None,
+        bury: bool = False,
+    ) -> BatchList:
+        """Try again later, or never again when the attempts are used up or `bury` is said.
+
+        Answers the batches that are queued again; the others are dead letters. ClaimLost.
+        """
+        given = intake.claim_record(claim)
+        delay_us = None if delay_s is None else intake.span_us(delay_s, "delay_s")
+        text = intake.error_text(error)
+        checks.flag(bury, "bury")
+        return self._handle.write(failure_of(self._handle.tenant, given, text, delay_us, bury))
+
+    def cancel(self, session: SessionRef | Batch, batch: BatchRef | None = None) -> Batch | None:
+        """Remove a batch that nobody works on; None when it is gone or being worked on.
+
+        The record of a batch is enough, without the session.
+        """
+        where, id = intake.batch_place(session, batch)
+        try:
+            return self._handle.write(
+                CancelWork(tenant=self._handle.tenant, session=where, batch=id)
+            )
+        except NotSupported:
+            return None
+
+    def list(self, session: SessionRef, *, pending: bool = False) -> BatchList:
+        """All queued batches in order; `pending`: without those that are being worked on."""
+        query = ListWork(
+            tenant=self._handle.tenant,
+            session=checks.session_id(session),
+            pending=checks.flag(pending, "pending"),
+        )
+        try:
+            return self._handle.ask(query)
+        except NotSupported:
+            return []
+
+    def dead(
+        self,
+        *,
+        session: SessionRef | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[DeadBatch]:
+        """A page of the dead letters, oldest first. InvalidValue for a foreign cursor."""
+        where = None if session is None else checks.session_id(session)
+        scope = cursors.scope(self._handle.tenant, "dead", where)
+        checks.whole(offset, "offset")
+        if cursor is not None and offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        page = self._handle.ask(
+            ListDead(
+                tenant=self._handle.tenant,
+                session=where,
+                limit=checks.page_limit(limit),
+                offset=offset,
+                after=None if cursor is None else intake.dead_key(cursors.decode(cursor, scope)),
+                total=checks.flag(total, "total"),
+            )
+        )
+        if not page.has_more:
+            return page
+        last = page.items[-1]
+        return replace(page, cursor=cursors.encode(scope, (last.dead_us, last.id)))
+
+    def replay(self, batch: BatchRef) -> Batch:
+        """A dead batch goes to the end of its queue again, its attempts forgotten.
+
+        BatchNotFound, SessionNotFound, SessionDeleted.
+        """
+        return self._handle.write(
+            ReplayWork(tenant=self._handle.tenant, batch=intake.batch_id(batch))
+        )
+
+    def drop(self, batch: BatchRef) -> bool:
+        """Forget a dead batch; False when there was none."""
+        return self._handle.write(
+            DropDead(tenant=self._handle.tenant, batch=intake.batch_id(batch))
+        )
+
+    def stuck(self, session: SessionRef | None = None, *, limit: int = LIMIT_DEFAULT) -> StuckList:
+        """Why work does not move: every reason of one session, or the first reason of each."""
+        return self._handle.ask(
+            ExplainWork(
+                tenant=self._handle.tenant,
+                session=None if session is None else checks.session_id(session),
+                limit=checks.page_limit(limit),
+            )
+        )
+
+
+def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> Request:
+    return Request(
+        queue=intake.queue_name(queue),
+        owner=intake.owner_id(owner),
+        ttl_us=intake.ttl_us(ttl_s),
+        max_batches=checks.positive(most, "max"),
+    )

@@ -14,6 +14,7 @@ from ledgerstone.backends.file_damage import Damage
 from ledgerstone.backends.file_disk import Disk, mapped
 from ledgerstone.backends.file_folder import SNAPSHOT, TORN_END, Folder
 from ledgerstone.backends.file_lines import VERSION, time_text
+from ledgerstone.backends.file_outbox import deliver
 from ledgerstone.backends.file_recovery import load
 from ledgerstone.backends.file_verify import check_journal
 from ledgerstone.backends.file_writer import Writer
@@ -22,7 +23,7 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.commands.turns import VerifySession
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.model.handlers import READS, WRITES
-from ledgerstone.model.state import Tx
+from ledgerstone.model.state import AGAIN, Tx
 from ledgerstone.records.reports import Capabilities, Health, Verified
 
 A = TypeVar("A")
@@ -61,7 +62,9 @@ def open_file(
         folder.close()
         raise
     writer = Writer(folder, books, clock, flush=level == "power")
-    return FileBackend(writer, clock, level, snapshot_lines, snapshot_bytes)
+    backend = FileBackend(writer, clock, level, snapshot_lines, snapshot_bytes)
+    backend.deliver()
+    return backend
 
 
 class FileBackend:
@@ -88,12 +91,15 @@ class FileBackend:
         self._damage = Damage(writer.books)
         self._snapshot_lines = snapshot_lines
         self._snapshot_bytes = snapshot_bytes
+        self._changes = writer.changes
         self._accepting = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "ledgerstone-file")
         self._last: Future[None] | None = None
         self._snapshot_asked = False
         self._opened_at = writer.books.pos
-        self._capabilities = Capabilities(name="file", durability=durability, multi_process=False)
+        self._capabilities = Capabilities(
+            name="file", durability=durability, multi_process=False, shared_commit=False
+        )
 
     @property
     def capabilities(self) -> Capabilities:
@@ -136,6 +142,20 @@ class FileBackend:
             return await asyncio.to_thread(self.read, queries)
         return self.read(queries)
 
+    def changed(self, seen: int, timeout_s: float) -> int:
+        """Wait for a commit; no other process can make one."""
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        """The same on an event loop."""
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
+
     def tenants(self) -> list[str]:
         """The tenants that have sessions."""
         self._check_usable()
@@ -170,6 +190,7 @@ class FileBackend:
         with self._accepting:
             if self._last is None:
                 self._last = self._submit_finish()
+        self._changes.close()
         if not threading.current_thread().name.startswith("ledgerstone-file"):
             # A forgotten store may be closed by the very thread that has to finish the rest.
             self._last.result()
@@ -201,12 +222,20 @@ class FileBackend:
             with self._writer.tables:
                 self._damage.check(command)
         answer = self._writer.carry_out(command)
+        while answer is AGAIN:
+            answer = self._writer.carry_out(command)
+        self.deliver()
         fresh, written = self._books.fresh_bytes, self._books.snapshot_bytes
         if fresh >= max(self._snapshot_bytes, written) and not self._snapshot_asked:
             with suppress(RuntimeError):  # The store is being closed, which writes one itself.
                 self._thread.submit(self._snapshot)
                 self._snapshot_asked = True
         return answer
+
+    def deliver(self) -> None:
+        """Bring to other sessions what commits enqueued there: done before anything is served."""
+        if len(self._books.state.outbox):
+            deliver(self._writer, self._damage)
 
     def _snapshot(self) -> None:
         """Asked for as a command of its own, so that nobody's answer waits for it."""

@@ -14,9 +14,9 @@ from ledgerstone.backends.file_rows import (
     NoteWire,
     SessionWire,
     TurnWire,
-    WorkWire,
 )
 from ledgerstone.backends.file_rows_shared import AttachmentWire, RunWire, StubWire
+from ledgerstone.backends.file_rows_work import DeadWire, OutboxWire, ReadyWire, WorkWire
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -30,11 +30,31 @@ BY_NUMBER = (
     "notes",
     "values",
     "work",
+    "ready",
+    "dead_work",
+    "outbox",
     "session_runs",
+    "tickets",
+    "executions",
 )
 """Tables whose keys begin with the number of a session."""
 
-DERIVED = ("session_ids", "node_ids", "turn_ids", "purged")
+DERIVED = (
+    "session_ids",
+    "node_ids",
+    "turn_ids",
+    "feed",
+    "ticket_ids",
+    "open_tickets",
+    "execution_ids",
+    "execution_refs",
+    "work_order",
+    "work_times",
+    "work_marks",
+    "ready_due",
+    "dead_ids",
+    "purged",
+)
 """Tables that follow from the others, and the sweep's list: a purged journal is gone at once."""
 
 _WIRES: dict[str, Callable[[tuple[Any, ...], Any], Any]] = {
@@ -45,8 +65,13 @@ _WIRES: dict[str, Callable[[tuple[Any, ...], Any], Any]] = {
     "documents": lambda key, row: BytesWire.of(key[1], row),
     "notes": lambda key, row: NoteWire.of(key[1], key[2], row),
     "values": lambda key, row: BytesWire.of(key[1], row),
-    "work": lambda key, row: WorkWire.of(key[1], row),
+    "work": lambda key, row: WorkWire.of(row),
+    "ready": lambda key, row: ReadyWire.of(key[1], row),
+    "dead_work": lambda key, row: DeadWire.of(key[1], row),
+    "outbox": lambda key, row: OutboxWire.of(key[1], row),
     "session_runs": lambda key, row: (key[1], *row),
+    "tickets": lambda key, row: BytesWire.of(key[1], row),
+    "executions": lambda key, row: BytesWire.of(key[1], row),
     "counters": lambda key, row: (key[0], row),
     "stubs": StubWire.of,
     "runs": RunWire.of,
@@ -60,7 +85,7 @@ def rows_fields(changes: Iterable[Change]) -> dict[str, Any]:
     lists: dict[str, list[Any]] = {}
     gone: dict[str, list[tuple[Any, ...]]] = {}
     for table, key, _, row in changes:
-        if table in DERIVED or key == ("session", 0):
+        if table in DERIVED or (table == "counters" and not key[1]):
             continue
         if row is ABSENT:
             gone.setdefault(table, []).append(key[1:] if table in BY_NUMBER else key)
@@ -105,9 +130,10 @@ def rows_of(state: State, tenant: str, session: str, number: int) -> Iterator[Ch
     for name in BY_NUMBER:
         for key, row in tables[name].scan((number,)):
             yield Change(name, key, ABSENT, row)
-    queued = state.counters.get(("work", number))
-    if queued is not None:
-        yield Change("counters", ("work", number), ABSENT, queued)
+    for counter in ("work", "outbox"):
+        last = state.counters.get((counter, number))
+        if last is not None:
+            yield Change("counters", (counter, number), ABSENT, last)
     for (_, run), _ in state.session_runs.scan((number,)):
         yield Change("runs", (tenant, run), ABSENT, state.runs[tenant, run])
     for attachment, found in state.attachments.scan((tenant, session)):

@@ -7,11 +7,12 @@ nobody can tell whose a damaged journal is, every id that is not known might be 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ledgerstone.backends.file_recovery import Loaded
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.runs import GetRun, PutRun
+from ledgerstone.commands.runs import GetRun, ListRuns, PutRun, UpdateRun
 from ledgerstone.commands.sessions import (
     CopySession,
     CountSessions,
@@ -27,7 +28,8 @@ from ledgerstone.commands.sessions import (
     SweepPurged,
     UpdateSession,
 )
-from ledgerstone.commands.turns import VerifyStore
+from ledgerstone.commands.turns import CommitTurn, VerifyStore
+from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Defect, Verified
 
@@ -40,6 +42,16 @@ _BY_ID = (
     RestoreSession,
     PurgeSession,
 )
+_NAMED: dict[type, Callable[[Any], list[str]]] = {
+    **{kind: lambda asked: [asked.id] for kind in _BY_ID},
+    CreateSession: lambda asked: [asked.session.id],
+    PutSession: lambda asked: [asked.session.id],
+    CopySession: lambda asked: [asked.source, asked.target.id],
+    PutRun: lambda asked: [asked.run.session],
+    EnqueueWork: lambda asked: [asked.batch.session],
+    CommitTurn: lambda asked: [asked.session, *(batch.session for batch in asked.enqueue)],
+}
+"""The sessions that are meant, where it is not simply `session`."""
 _LISTS = (ListSessions, CountSessions)
 
 Asked = Command[Any] | Query[Any]
@@ -88,19 +100,16 @@ class Damage:
 
     def _sessions(self, asked: Asked) -> list[str]:
         """The sessions that the answer is about."""
-        if isinstance(asked, _BY_ID):
-            return [asked.id]
-        if isinstance(asked, CreateSession | PutSession):
-            return [asked.session.id]
-        if isinstance(asked, CopySession):
-            return [asked.source, asked.target.id]
-        if isinstance(asked, PutRun):
-            return [asked.run.session]
+        named = _NAMED.get(type(asked))
+        if named is not None:
+            return named(asked)
         if isinstance(asked, _LISTS):
             if self._nameless:
                 raise _again(self._nameless[0])
             return []
-        if isinstance(asked, GetRun):
+        if isinstance(asked, ListRuns) and asked.where.session is not None:
+            return [asked.where.session]
+        if isinstance(asked, GetRun | UpdateRun):
             run = self._state.runs.get((asked.tenant, asked.id))
             if run is not None:
                 return [run.session]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ledgerstone.backends.file_changes import (
+    DERIVED,
     dropped_number,
     homes,
     kept_runs,
@@ -21,9 +22,11 @@ from ledgerstone.backends.file_changes import (
 from ledgerstone.backends.file_journal import Journal
 from ledgerstone.backends.file_lines import STORE, VERSION, Line, encode_line, time_text
 from ledgerstone.backends.file_recovery import Loaded, Mention
+from ledgerstone.backends.file_replay import LAST_FEED
 from ledgerstone.commands import Command
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.sessions import SweepPurged
+from ledgerstone.commands.work import TakeWork
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -49,7 +52,10 @@ def entry_of(books: Loaded, command: Command[Any], now_us: int, changes: list[Ch
         return _drop(books, command, now_us, changes, number)
     if isinstance(command, SweepPurged):
         return Entry(changes)  # The journals of these rows went with the purge.
-    places = homes(state, changes)
+    rows = _kept(changes) if isinstance(command, TakeWork) else changes
+    places = homes(state, rows)
+    if not places and rows is not changes:
+        return Entry(changes)
     if len(places) != 1 or places & books.dropped.keys():
         raise RuntimeError(f"{type(command).__name__} changes the journals {sorted(places)}")
     number = places.pop()
@@ -58,9 +64,20 @@ def entry_of(books: Loaded, command: Command[Any], now_us: int, changes: list[Ch
         said.update(number=number, session=state.session_ids[(number,)])
     if isinstance(command, VacuumSession):
         # What was erased must leave the disk too, so all the lines before this one go.
-        rows = rows_of(state, command.tenant, command.session, number)
-        return _entry(books, command, now_us, changes, rows, {**said, "base": True})
-    return _entry(books, command, now_us, changes, changes, said)
+        base = rows_of(state, command.tenant, command.session, number)
+        return _entry(books, command, now_us, changes, base, {**said, "base": True})
+    return _entry(books, command, now_us, changes, rows, said)
+
+
+def _kept(changes: list[Change]) -> list[Change]:
+    """What is written of a look for work: the session that was taken, or lost a dead batch.
+
+    Others that it came across were only put where they belong in the line: held ones behind the
+    end of their lease, deleted ones out of it. Whoever looks next does it again.
+    """
+    others = ("ready", *DERIVED)
+    taken = {key[0] for table, key, *_ in changes if table not in others}
+    return [one for one in changes if one.table != "ready" or one.key[0] in taken]
 
 
 def _drop(
@@ -73,6 +90,7 @@ def _drop(
         "tenant": command.tenant,
         "session": session,
         "drop": (number, books.journals[number].n),
+        "feed": state.counters.get(LAST_FEED) or 0,
     }
     kept = list(kept_runs(state, changes, command.tenant))
     removed = {(table, key) for table, key, _, after in changes if after is ABSENT}

@@ -6,6 +6,7 @@
     after the line written before this one, as journal and n; so a line that is lost is missed
     base  this line stands for all lines of its journal before it
     drop  the journal that a purge removed, and how many lines it had; `drops` all those before
+    feed  the last place in the feed that was given out: said when a journal with such places goes
     prev  the sum of the line before it in the same journal; `sum` covers everything else
 
 A sum says that a line is whole, `prev` that it stands where it was written, `after` and `pos` that
@@ -27,9 +28,9 @@ from ledgerstone.backends.file_rows import (
     NoteWire,
     SessionWire,
     TurnWire,
-    WorkWire,
 )
 from ledgerstone.backends.file_rows_shared import AttachmentWire, RunWire, StubWire
+from ledgerstone.backends.file_rows_work import DeadWire, OutboxWire, ReadyWire, WorkWire
 from ledgerstone.clock import to_datetime
 
 VERSION = 1
@@ -59,6 +60,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: bool = False
     drop: tuple[int, int] | None = None
     drops: tuple[tuple[int, int], ...] = ()
+    feed: int = 0
 
 
 class Line(Said, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +76,12 @@ class Line(Said, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[NoteWire, ...] = ()
     values: tuple[BytesWire, ...] = ()
     work: tuple[WorkWire, ...] = ()
+    ready: tuple[ReadyWire, ...] = ()
+    dead_work: tuple[DeadWire, ...] = ()
+    outbox: tuple[OutboxWire, ...] = ()
     session_runs: tuple[tuple[str, int, int], ...] = ()
+    tickets: tuple[BytesWire, ...] = ()
+    executions: tuple[BytesWire, ...] = ()
     counters: tuple[tuple[str, int], ...] = ()
     stubs: tuple[StubWire, ...] = ()
     runs: tuple[RunWire, ...] = ()

@@ -23,7 +23,13 @@ from ledgerstone.backends.file_journal import (
     scan,
 )
 from ledgerstone.backends.file_lines import STORE, TAIL_BYTES, Line, sum_in
-from ledgerstone.backends.file_replay import has_shared, put_own, put_shared, raise_number
+from ledgerstone.backends.file_replay import (
+    has_shared,
+    put_own,
+    put_shared,
+    raise_feed,
+    raise_number,
+)
 from ledgerstone.backends.file_snapshot import (
     BadSnapshot,
     Snapshot,
@@ -243,6 +249,9 @@ class _Loading:
         if torn is not None:
             self._cut(torn)
         self._find_faults()
+        if found.faults:
+            # Lines that can not be read had places in the feed, one each at most.
+            raise_feed(found.state, found.pos)
         for line in sorted(self.shared, key=lambda line: line.pos):
             put_shared(found.state, line)
         for number, each in self.scans.items():

@@ -11,11 +11,14 @@ from typing import Any
 
 from ledgerstone.backends.file_changes import BY_NUMBER
 from ledgerstone.backends.file_lines import STORE, Line
+from ledgerstone.backends.file_rows_tickets import put_executions, put_tickets
+from ledgerstone.backends.file_rows_work import forget_work, put_work
 from ledgerstone.model.state import State
 from ledgerstone.model.tables import ABSENT
 
 SHARED = ("runs", "attachments", "stubs")
 NEXT_SESSION = ("session", 0)
+LAST_FEED = ("feed", 0)
 
 
 def has_shared(line: Line) -> bool:
@@ -42,10 +45,13 @@ def put_own(state: State, line: Line) -> None:
     for turn in line.turns:
         state.turns.place((number, turn.revision), turn.row())
         state.turn_ids.place((number, turn.id), turn.revision)
+        state.feed.place((turn.pos,), (number, turn.revision))
+        raise_feed(state, turn.pos)
     _put_rest(state, line)
     for table, keys in line.gone.items():
         if table not in SHARED:
             for key in keys:
+                forget_work(state, (tenant, number), table, key[0])
                 state.tables()[table].place(_whole(table, number, key), ABSENT)
 
 
@@ -62,10 +68,12 @@ def _put_rest(state: State, line: Line) -> None:
         state.notes.place((number, note.node, note.key), note.row())
     for value in line.values:
         state.values.place((number, value.id), value.content())
-    for batch in line.work:
-        state.work.place((number, batch.seq), batch.row())
+    of = (line.tenant, number)
+    put_work(state, of, line.work, line.ready, line.dead_work, line.outbox)
     for run, updated_us, created_us in line.session_runs:
         state.session_runs.place((number, run), (updated_us, created_us))
+    put_tickets(state, line.tenant, number, line.tickets)
+    put_executions(state, line.tenant, number, line.executions)
     for counter, value_now in line.counters:
         state.counters.place((counter, number), value_now)
 
@@ -75,6 +83,7 @@ def put_shared(state: State, line: Line) -> None:
     if line.base or line.drop is not None:
         for attachment, _ in list(state.attachments.scan((line.tenant, line.session))):
             state.attachments.place(attachment, ABSENT)
+    raise_feed(state, line.feed)
     for stub in line.stubs:
         state.stubs.place((stub.tenant, stub.session), stub.row())
     for run in line.runs:
@@ -91,6 +100,12 @@ def raise_number(state: State, number: int) -> None:
     """The numbers of sessions go on from the highest ever seen."""
     if number > (state.counters.get(NEXT_SESSION) or 0):
         state.counters.place(NEXT_SESSION, number)
+
+
+def raise_feed(state: State, pos: int) -> None:
+    """No place in the feed is ever given out again, not even that of a purged commit."""
+    if pos > (state.counters.get(LAST_FEED) or 0):
+        state.counters.place(LAST_FEED, pos)
 
 
 def _whole(table: str, number: int, key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from ledgerstone.backends.file_wire import Blob, Json, Wire, joined, required, split
 from ledgerstone.model.rows import (
@@ -13,7 +13,6 @@ from ledgerstone.model.rows import (
     NoteRow,
     SessionRow,
     TurnRow,
-    WorkRow,
 )
 from ledgerstone.records.sessions import Cause, Status
 from ledgerstone.rules.chain import GENESIS
@@ -204,6 +203,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
     effects: Json = UNSET
     effects64: Blob = UNSET
     link: bytes
+    pos: int = 0
 
     @classmethod
     def of(cls, row: TurnRow) -> TurnWire:
@@ -223,6 +223,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             effects=effects,
             effects64=effects64,
             link=row.link,
+            pos=row.pos,
         )
 
     def row(self) -> TurnRow:
@@ -238,6 +239,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             usage=joined(self.usage, self.usage64),
             effects=joined(self.effects, self.effects64),
             link=self.link,
+            pos=self.pos,
         )
 
 
@@ -319,42 +321,3 @@ class BytesWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
     def content(self) -> bytes:
         return required(self.data, self.data64)
-
-
-class WorkWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """One queued batch; `payloads64` when one of them can not be embedded."""
-
-    seq: int
-    id: str
-    source_key: str | None = None
-    enqueued_us: int = 0
-    claim: str | None = None
-    claim_fence: int = 0
-    payloads: tuple[Raw, ...] = ()
-    payloads64: tuple[bytes, ...] = ()
-
-    @classmethod
-    def of(cls, seq: int, row: WorkRow) -> WorkWire:
-        found = (split(data)[0] for data in row.payloads)
-        payloads = tuple(one for one in found if one is not UNSET)
-        fits = len(payloads) == len(row.payloads)
-        return cls(
-            seq=seq,
-            id=row.id,
-            source_key=row.source_key,
-            enqueued_us=row.enqueued_us,
-            claim=row.claim,
-            claim_fence=row.claim_fence,
-            payloads=payloads if fits else (),
-            payloads64=() if fits else row.payloads,
-        )
-
-    def row(self) -> WorkRow:
-        return WorkRow(
-            id=self.id,
-            payloads=(*map(bytes, self.payloads), *self.payloads64),
-            source_key=self.source_key,
-            enqueued_us=self.enqueued_us,
-            claim=self.claim,
-            claim_fence=self.claim_fence,
-        )

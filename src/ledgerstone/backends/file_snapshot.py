@@ -17,7 +17,7 @@ from ledgerstone.backends.file_changes import rows_fields, rows_of
 from ledgerstone.backends.file_folder import SNAPSHOT, Folder
 from ledgerstone.backends.file_journal import Journal
 from ledgerstone.backends.file_lines import Line
-from ledgerstone.backends.file_replay import SHARED, put_own, put_shared
+from ledgerstone.backends.file_replay import LAST_FEED, SHARED, put_own, put_shared
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -80,7 +80,8 @@ def _texts(state: State, head: Snapshot) -> Iterator[bytes]:
     said: dict[str, Any] = {"n": 0, "at": "", "do": "", "prev": ""}
     tables = state.tables()
     shared = (Change(name, key, ABSENT, row) for name in SHARED for key, row in tables[name].scan())
-    yield _encoder.encode(Line(pos=pos, **said, **rows_fields(shared)))
+    feed = state.counters.get(LAST_FEED) or 0
+    yield _encoder.encode(Line(pos=pos, feed=feed, **said, **rows_fields(shared)))
     for journal in head.journals:
         if not journal.session:
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ledgerstone.backends.changes import Changes
 from ledgerstone.backends.file_closed import CLOSED, write_closed
 from ledgerstone.backends.file_disk import append_all, from_os, let_go
 from ledgerstone.backends.file_entries import Entry, entry_of
@@ -28,7 +29,7 @@ from ledgerstone.errors import (
     Unavailable,
 )
 from ledgerstone.model.handlers import WRITES
-from ledgerstone.model.state import Tx
+from ledgerstone.model.state import Handler, Tx
 
 
 class Writer:
@@ -45,17 +46,27 @@ class Writer:
         self.tables = threading.Lock()
         self.poison: str | None = None
         self.broken: str | None = None
+        self.changes = Changes()
         self._clock = clock
         self._flush = flush
         self._unflushed: set[int] = set()
         self._to_remove: set[int] = set()
 
-    def carry_out(self, command: Command[Any]) -> Any:
-        """The answer; it means that the command is on disk."""
+    def carry_out(
+        self, command: Command[Any], handler: Handler | None = None, *, at_us: int | None = None
+    ) -> Any:
+        """The answer; it means that the command is on disk.
+
+        `handler` is given for the store's own commands, `at_us` for those that happened before.
+        """
+        handler = handler or WRITES.get(type(command))
+        if handler is None:
+            raise NotSupported(type(command).__name__, "file")
         with self.writing:
             if self.poison is not None:
                 raise Unavailable(self.poison)
-            answer, entry = self._plan(command)
+            now_us = self._clock.now_us() if at_us is None else at_us
+            answer, entry = self._plan(command, handler, now_us)
             if entry is None:
                 return answer
             line = entry.line
@@ -66,17 +77,15 @@ class Writer:
                 self._remove_rests(line)
             return answer
 
-    def _plan(self, command: Command[Any]) -> tuple[Any, Entry | None]:
+    def _plan(
+        self, command: Command[Any], handler: Handler, now_us: int
+    ) -> tuple[Any, Entry | None]:
         """Run the command and take it back again."""
-        handler = WRITES.get(type(command))
-        if handler is None:
-            raise NotSupported(type(command).__name__, "file")
         state = self.books.state
-        now_us = self._clock.now_us()
         with self.tables:
             state.begin()
             try:
-                answer = handler(Tx(state, now_us), command)
+                answer = handler(Tx(state, now_us, shared=False), command)
                 changes = state.changes()
                 entry = entry_of(self.books, command, now_us, changes) if changes else None
             except UnicodeEncodeError as error:
@@ -100,6 +109,7 @@ class Writer:
             except BaseException as error:
                 self._break(error)
                 raise OutcomeUnknown("the command is on disk, but not in memory") from error
+        self.changes.tell()
 
     def _enter(self, entry: Entry, line: Line) -> None:
         books, number = self.books, line.number

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from ledgerstone.backends.changes import Changes
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import NotSupported, StoreClosed
@@ -32,6 +33,7 @@ class MemoryBackend:
     def __init__(self, clock: Clock) -> None:
         self._model = Model(clock)
         self._lock = threading.Lock()
+        self._changes = Changes()
         self._pid = os.getpid()
         self._closed = False
 
@@ -45,7 +47,10 @@ class MemoryBackend:
         """Carry the command out, all of it or nothing."""
         with self._opened():
             self._check_open()
-            return self._model.write(command)
+            answer = self._model.write(command)
+            if self._model.touched:
+                self._changes.tell()
+            return answer
 
     async def awrite(self, command: Command[A]) -> A:
         """The same: a few microseconds of work are not worth a thread."""
@@ -60,6 +65,20 @@ class MemoryBackend:
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """The same, without a thread."""
         return self.read(queries)
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        """Wait for a commit; nobody else can make one."""
+        self._look()
+        number = self._changes.wait(seen, timeout_s)
+        self._look()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        """The same on an event loop."""
+        self._look()
+        number = await self._changes.await_(seen, timeout_s)
+        self._look()
+        return number
 
     def tenants(self) -> list[str]:
         """The tenants that have sessions."""
@@ -84,6 +103,7 @@ class MemoryBackend:
             return
         with self._lock:
             self._closed = True
+        self._changes.close()
 
     def _opened(self) -> threading.Lock:
         """The lock, after a look at the process.
@@ -97,6 +117,10 @@ class MemoryBackend:
                 f"{os.getpid()}, where it is only a copy; open a store after the fork"
             )
         return self._lock
+
+    def _look(self) -> None:
+        self._opened()
+        self._check_open()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -12,6 +12,7 @@ import apsw
 from ledgerstone.backends.brief_reads import is_brief
 from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.reader_threads import ReaderThreads
+from ledgerstone.backends.sqlite_changes import SqliteChanges
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
@@ -159,8 +160,9 @@ class SqliteBackend:
         self._clock = clock
         self._pid = os.getpid()
         self._file_lock = lock
-        self._writer = Writer(connection, path, clock, self._file_lock)
         self._idle: list[SqliteTx] = []
+        self._changes = SqliteChanges(self._take_reader, path)
+        self._writer = Writer(connection, path, clock, self._file_lock, self._changes.tell)
         self._threads = ReaderThreads(READER_THREADS)
         self._closed = False
         self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
@@ -238,6 +240,18 @@ class SqliteBackend:
             while True:
                 self._idle.pop().close()
 
+    def changed(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
+
     def tenants(self) -> list[str]:
         self._check_usable()
         return [row[0] for row in self._ask("list_tenants")]
@@ -273,6 +287,7 @@ class SqliteBackend:
             self._closed = True
             return
         self._closed = True
+        self._changes.close()
         self._threads.close()
         self._close_idle()
         try:

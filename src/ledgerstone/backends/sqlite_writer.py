@@ -45,6 +45,7 @@ GROUP_MAX = 256
 CHECKPOINT_PAGES = 4000
 CROWDED_FACTOR = 2
 RESTART_WAIT_MS = 200
+Tell = Callable[[], None]
 
 
 class Job:
@@ -70,7 +71,7 @@ class Writer:
     """Carries out commands in groups, on one connection."""
 
     def __init__(
-        self, connection: apsw.Connection, path: str, clock: Clock, lock: FileLock
+        self, connection: apsw.Connection, path: str, clock: Clock, lock: FileLock, tell: Tell
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
@@ -90,6 +91,7 @@ class Writer:
         self.lost_its_files = False
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
+        self._tell = tell
         self.closed = False
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._count_pages)
@@ -334,6 +336,7 @@ class Writer:
         if pages < self._pages:
             self._checkpoint_at = CHECKPOINT_PAGES  # The log began anew.
         self._pages = pages
+        self._tell()  # Here: a command that wrote nothing makes no page, and wakes nobody.
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:

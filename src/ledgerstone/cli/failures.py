@@ -13,6 +13,8 @@ from ledgerstone.errors import (
     SchemaTooNew,
     SessionNotFound,
     StorageFull,
+    TicketClosed,
+    TicketNotFound,
 )
 
 OK = 0
@@ -29,6 +31,7 @@ _NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
     (Busy, "try again when the other process is done"),
     (ReadOnly, "make the file and its directory writable, or copy them elsewhere"),
     (StorageFull, "free some space and try again"),
+    (TicketClosed, "`ledgerstone inbox` lists what is open"),
     (InvalidValue, "see --help"),
 )
 
@@ -46,6 +49,8 @@ def explain(error: LedgerstoneError) -> CliError:
     exit_code = DEFECTS if isinstance(error, Corrupt) else MISUSE
     if isinstance(error, SessionNotFound):
         return CliError(f"no session {error.id!r} here; {_SESSIONS}")
+    if isinstance(error, TicketNotFound):
+        return CliError(f"no ticket {error.id!r} here; `ledgerstone inbox` lists what is open")
     if isinstance(error, BranchNotFound):
         return CliError(f"no branch {error.id!r} here; `ledgerstone tree` shows them")
     for kind, advice in _NEXT:

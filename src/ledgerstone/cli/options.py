@@ -12,9 +12,9 @@ import typer
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
+from ledgerstone.connect import folder_path, is_folder
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
-FOLDER_URL = "file:///"
 STORE_MARK = "store.json"
 
 StoreUrl: TypeAlias = Annotated[
@@ -55,8 +55,8 @@ def reading(url: str | None, tenant: str | None) -> Iterator[Store]:
 
 def _trouble(url: str) -> str:
     """Why there is no store at a url; empty when there may be one."""
-    if url.startswith(FOLDER_URL):
-        folder = Path(unquote(url.removeprefix(FOLDER_URL)))
+    if is_folder(url):
+        folder = Path(folder_path(url))
         if not folder.is_dir():
             return f"{folder} is a file" if folder.exists() else f"{folder} does not exist"
         return f"{folder} is empty" if not any(folder.iterdir()) else ""
@@ -65,7 +65,7 @@ def _trouble(url: str) -> str:
         return ""
     if not path.is_dir():
         return f"{path} does not exist"
-    hint = f" (a store of journals is opened as {FOLDER_URL}{path})"
+    hint = f" (a store of journals is opened as file:{'//' if path.is_absolute() else ''}{path})"
     return f"{path} is a directory" + (hint if (path / STORE_MARK).exists() else "")
 
 

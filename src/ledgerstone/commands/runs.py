@@ -1,9 +1,14 @@
-"""Runs, as far as a checkpoint needs them."""
+"""Runs: by themselves, or inside a commit."""
 
 from __future__ import annotations
 
-from ledgerstone.commands import Command, Query
-from ledgerstone.records.runs import Run
+from typing import Any
+
+import msgspec
+
+from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.records.runs import Run, RunTree
+from ledgerstone.records.sessions import Page
 
 
 class PutRun(Command[Run], frozen=True, kw_only=True):
@@ -11,6 +16,14 @@ class PutRun(Command[Run], frozen=True, kw_only=True):
 
     run: Run
     upsert: bool = False
+
+
+class UpdateRun(Command[Run], frozen=True, kw_only=True):
+    """Change some fields of a run; RunNotFound, IllegalTransition, and what the guard says."""
+
+    id: str
+    changes: dict[str, Any]
+    guard: Guard = FREE
 
 
 class GetRun(Query[Run | None], frozen=True, kw_only=True):
@@ -23,3 +36,27 @@ class LatestRun(Query[Run | None], frozen=True, kw_only=True):
     """The run of a session with the greatest update time."""
 
     session: str
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are meant; None means any."""
+
+    session: str | None = None
+    status: str | None = None
+    parent_run: str | None = None
+
+
+class ListRuns(Query[Page[Run]], frozen=True, kw_only=True):
+    """In the order they were created, then by id; `after` is the key of the last item before."""
+
+    where: RunFilter = RunFilter()
+    limit: int = 50
+    offset: int = 0
+    after: tuple[int, str] | None = None
+    total: bool = False
+
+
+class GetRunTree(Query[RunTree | None], frozen=True, kw_only=True):
+    """A run and its children, over sessions; None when there is no such run."""
+
+    id: str

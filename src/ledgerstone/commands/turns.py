@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 
 from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands.executions import Finish
 from ledgerstone.commands.nodes import NewNote, NewValue
+from ledgerstone.commands.tickets import NewTicket
+from ledgerstone.commands.work import NewBatch
 from ledgerstone.records.reports import Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
@@ -114,6 +117,9 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     drop_drafts: tuple[str, ...] = ()
     attach: tuple[str, ...] = ()
     complete: tuple[str, ...] = ()
+    tickets: tuple[NewTicket, ...] = ()
+    executions: tuple[Finish, ...] = ()
+    enqueue: tuple[NewBatch, ...] = ()
     release: bool = False
 
 

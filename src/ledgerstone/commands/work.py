@@ -1,29 +1,170 @@
-"""The per-session queue, as far as a commit settles it."""
+"""The queue of each session, and finding a session that has something to do."""
 
 from __future__ import annotations
 
+import msgspec
+
 from ledgerstone.commands import FREE, Command, Guard, Query
-from ledgerstone.records.work import Batch, Claim
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.work import (
+    ATTEMPTS_DEFAULT,
+    NEVER,
+    PRIORITY_DEFAULT,
+    QUEUE_DEFAULT,
+    Batch,
+    Boundary,
+    Claim,
+    DeadBatch,
+    Delivery,
+    Slot,
+    Stuck,
+    Taken,
+)
+
+
+class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch to enqueue; `payloads` is the canonical JSON of the list of them.
+
+    It is available `delay_us` after it was enqueued, or at `available_us`, whichever is later.
+    """
+
+    session: str
+    id: str
+    payloads: bytes
+    source_key: str | None = None
+    queue: str = QUEUE_DEFAULT
+    delivery: Delivery = "after_current_turn_commit"
+    slot: Slot = "exclusive"
+    merge: str = NEVER
+    priority: int = PRIORITY_DEFAULT
+    available_us: int = 0
+    delay_us: int = 0
+    max_attempts: int | None = ATTEMPTS_DEFAULT
+    backoff_us: int = 0
 
 
 class EnqueueWork(Command[Batch], frozen=True, kw_only=True):
     """Durable before it answers; the same source key while queued answers the existing batch."""
 
-    session: str
-    batch: str
-    payloads: tuple[bytes, ...]
-    source_key: str | None = None
+    batch: NewBatch
 
 
 class ClaimWork(Command[Claim | None], frozen=True, kw_only=True):
-    """The oldest unclaimed batch, under a live lease; None when there is none."""
+    """The next ready group of batches, under a live lease; None when there is none.
+
+    `ids`: only if the group is exactly these, in order. `queue` None: of any queue.
+    The same claim id again under the same fence answers what it owns already.
+    """
 
     session: str
     claim: str
+    owner: str
+    token: str
+    ttl_us: int
+    boundary: Boundary = "idle"
+    max_batches: int = 1
+    ids: tuple[str, ...] | None = None
+    queue: str | None = None
     guard: Guard = FREE
 
 
-class ListWork(Query[list[Batch]], frozen=True, kw_only=True):
-    """All queued batches of a session in order, claimed ones included."""
+class TakeWork(Command[Taken | None], frozen=True, kw_only=True):
+    """A session with ready work and no live lease: a fresh lease and a claim, in one step.
+
+    The session that has been ready for longest comes first, among those with the most urgent work.
+    """
+
+    queue: str
+    owner: str
+    lease_token: str
+    claim: str
+    claim_token: str
+    ttl_us: int
+    max_batches: int = 1
+
+
+class RenewClaim(Command[Claim], frozen=True, kw_only=True):
+    """A later end for a claim that still owns its batches; ClaimLost otherwise."""
 
     session: str
+    claim: str
+    token: str
+    ttl_us: int
+
+
+class AbandonClaim(Command[bool], frozen=True, kw_only=True):
+    """Hand batches back, in place and uncounted; False when they were not the claim's any more.
+
+    `delay_us`: nobody gets them before that is over.
+    """
+
+    session: str
+    claim: str
+    token: str
+    delay_us: int = 0
+
+
+class FailClaim(Command[list[Batch]], frozen=True, kw_only=True):
+    """Batches come back after a pause that doubles, or are buried when they had their attempts.
+
+    `delay_us` None: as the batch says. `bury`: at once. Answers what is queued again. ClaimLost.
+    """
+
+    session: str
+    claim: str
+    token: str
+    error: str
+    delay_us: int | None = None
+    bury: bool = False
+
+
+class CancelWork(Command[Batch | None], frozen=True, kw_only=True):
+    """Remove a batch that nobody works on; None when it is missing or live-claimed."""
+
+    session: str
+    batch: str
+
+
+class ReplayWork(Command[Batch], frozen=True, kw_only=True):
+    """A dead batch goes to the end of its queue again, its attempts forgotten; BatchNotFound."""
+
+    batch: str
+
+
+class DropDead(Command[bool], frozen=True, kw_only=True):
+    """Forget a dead batch."""
+
+    batch: str
+
+
+class ListWork(Query[list[Batch]], frozen=True, kw_only=True):
+    """Queued batches of a session by enqueue_seq; `pending`: without the live-claimed."""
+
+    session: str
+    pending: bool = False
+
+
+class PeekWork(Query[int | None], frozen=True, kw_only=True):
+    """When the next session of a queue is due, as far as is known; None when none has work.
+
+    A moment in the past means: TakeWork may find something now.
+    """
+
+    queue: str
+
+
+class ListDead(Query[Page[DeadBatch]], frozen=True, kw_only=True):
+    """Dead letters, oldest first; `after` is the key of the last item of the page before."""
+
+    session: str | None = None
+    limit: int = 50
+    offset: int = 0
+    after: tuple[int, str] | None = None
+    total: bool = False
+
+
+class ExplainWork(Query[list[Stuck]], frozen=True, kw_only=True):
+    """Why sessions with work do not move: one session's reasons, or those of all, oldest first."""
+
+    session: str | None = None
+    limit: int = 50

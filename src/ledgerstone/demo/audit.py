@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ledgerstone import Store
-from ledgerstone.demo.script import STEPS, steps_done
+from ledgerstone.demo.script import APPROVED_TOOL, STEPS, steps_done
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """The count. Nothing is right but zeros, one payment and a finished conversation.
+    """The count. Nothing is right but zeros, one approved payment and a finished conversation.
 
     `unexpected` are turns that nobody acknowledged, such as a write that got past a fence.
     """
@@ -27,6 +27,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: int
     lost: int
     doubled: int
+    approved_by: str
     payments: int
     finished: bool
     drafts_left: int
@@ -36,7 +37,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         wrong = self.lost or self.doubled or self.unexpected or self.drafts_left or self.defects
-        return self.finished and self.payments == 1 and not wrong
+        return self.finished and self.payments == 1 and bool(self.approved_by) and not wrong
 
 
 def audit(store: Store, session: str, turns: Sequence[Acknowledged]) -> Audit:
@@ -49,13 +50,15 @@ def audit(store: Store, session: str, turns: Sequence[Acknowledged]) -> Audit:
         counts = [stored_turns[one.turn], *(stored_messages[name] for name in one.messages)]
         lost += min(counts) == 0
         doubled += max(counts) > 1
-    calls = [call.name for message in history for call in message.tool_calls]
+    made = store.executions.list(session=session)
+    paid = [one for one in made if one.tool == APPROVED_TOOL and one.status == "succeeded"]
     verified = store.admin.verify(session)
     return Audit(
         acknowledged=len(turns),
         lost=lost,
         doubled=doubled,
-        payments=calls.count("pay"),
+        approved_by=next((one.decision.by or "" for one in paid if one.decision), ""),
+        payments=len(paid),
         finished=steps_done(history) == len(STEPS),
         unexpected=len(stored_turns.keys() - {one.turn for one in turns}),
         drafts_left=len(store.drafts.list(session)),

@@ -70,4 +70,4 @@ def _silence() -> Show:
     def nothing(*_: object) -> None:
         return None
 
-    return Show(nothing, nothing, nothing, nothing)
+    return Show(nothing, nothing, nothing, nothing, nothing)

@@ -6,17 +6,25 @@ import json
 import shlex
 import textwrap
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ledgerstone.demo.stage import Left, Report, Show, Summary
+from ledgerstone.demo.stage import APPROVER, Left, Report, Show, Summary
+from ledgerstone.records.tickets import Ticket
 
 NAME_CHARS = 9
 MARK_CHARS = 9
 KIND_CHARS = 8
-STYLES = {"worker 1": "cyan", "worker 2": "green", "store": "magenta", "check": "bold"}
+STYLES = {
+    "worker 1": "cyan",
+    "worker 2": "green",
+    "store": "magenta",
+    APPROVER: "yellow",
+    "check": "bold",
+}
 INTRO = (
     "An agent books a trip. It will be killed with -9 in the middle of a turn;",
     "another worker has to go on from what the store acknowledged.",
@@ -33,7 +41,7 @@ class Screen:
         self._speaker = ""
 
     def show(self) -> Show:
-        return Show(self.started, self.said, self.killed, self.found)
+        return Show(self.started, self.said, self.killed, self.found, self.approved)
 
     def __enter__(self) -> Screen:
         self._console.print("Ledgerstone demo", style="bold")
@@ -67,10 +75,14 @@ class Screen:
             self._still()
             mark, text, style = _NOTICES[report.event]
             self._line(name, mark, text.format(r=report, n=len(report.text)), style)
-        elif report.event == "lease" and report.lease is not None:
-            self._line(
-                name, "owns", f"the session: its writes carry fence {report.lease.fence}", "bold"
-            )
+        elif report.lease is not None:
+            woken = "woken by the answer, " if report.event == "woken" else ""
+            text = f"the session: {woken}its writes carry fence {report.lease.fence}"
+            self._line(name, "owns", text, "bold")
+
+    def approved(self, ticket: Ticket) -> None:
+        """A person decided; the worker is woken by the same commit."""
+        self._line(APPROVER, "approves", _call(ticket.tool, ticket.arguments), "bold")
 
     def killed(self, name: str, pid: int, text: str) -> None:
         """The end of a worker in the middle of a word."""
@@ -94,7 +106,7 @@ class Screen:
         self._line("check", "reads", f"the store back: verify finds {found}")
         for defect in summary.defects:
             self._line("check", "DEFECT", defect, "bold red")
-        paid = plural(summary.payments, "payment")
+        paid = f"{plural(summary.payments, 'payment')}, approved by {summary.approved_by}"
         ended = "finished" if summary.finished else "NOT finished"
         self._line("check", "counts", f"{paid}; the conversation is {ended}")
         fenced = "was fenced" if summary.fenced else "was NOT fenced"
@@ -159,6 +171,7 @@ def verdict(summary: Summary) -> str:
 
 
 _NOTICES = {
+    "asks": ("asks", "for approval, lets go of the session and waits to be woken", "yellow"),
     "waiting": (
         "waits",
         "the lease of fence {r.fence} lives for another {r.left_s:.1f} s",
@@ -179,8 +192,11 @@ _NOTICES = {
 def _message(report: Report) -> tuple[str, str]:
     """Who speaks, and the words."""
     if report.kind == "call":
-        arguments = ", ".join(f"{name}={value!r}" for name, value in report.data.items())
-        return "calls", f"{report.tool}({arguments})"
+        return "calls", _call(report.tool, report.data)
     if report.kind == "result":
         return "returns", json.dumps(report.data)
     return report.kind, report.text
+
+
+def _call(tool: str, arguments: dict[str, Any]) -> str:
+    return f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"

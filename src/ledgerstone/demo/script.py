@@ -60,6 +60,8 @@ STEPS: tuple[Step, ...] = (
     Step("user", "Perfect. What is left of my 400 euros?"),
     Step("answer", "62 euros: enough for the boat to the islands. Have a good time!"),
 )
+APPROVED_TOOL = "pay"
+"""The tool that may only be called when a person said yes."""
 FATAL_STEP = 11
 """The answer in the middle of which the first worker is killed; the money is paid by then."""
 

@@ -18,8 +18,10 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.demo.audit import Acknowledged, Audit, audit
 from ledgerstone.demo.worker import Orders
 from ledgerstone.records.leases import Lease
+from ledgerstone.records.tickets import Ticket
 
 LEASE_TTL_S = 1.5
+APPROVER = "ada"
 LIMIT_S = 30.0
 """The demo takes a few seconds; a worker that hangs is ended after this."""
 
@@ -46,6 +48,7 @@ class Report(msgspec.Struct, frozen=True):
     revision: int = 0
     messages: tuple[str, ...] = ()
     lease: Lease | None = None
+    ticket: str = ""
     fence: int = 0
     left_s: float = 0.0
     yours: int = 0
@@ -83,6 +86,7 @@ class Show(NamedTuple):
     said: Callable[[str, Report, int], None]
     killed: Callable[[str, int, str], None]
     found: Callable[[Left], None]
+    approved: Callable[[Ticket], None]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +105,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fences: tuple[int, int]
     takeover_s: float
     fenced: bool
+    approved_by: str
     payments: int
     finished: bool
     drafts_left: int
@@ -184,7 +189,7 @@ class Stage:
         try:
             with Store.open(orders.store, tenant=orders.tenant) as store:
                 store.sessions.create(id=orders.session, title="A weekend in Oslo", app="demo")
-                killed = self._first_act()
+                killed = self._first_act(store)
                 left = self._look(store)
                 takeover = self._second_act(killed.at_s)
                 self._third_act(killed.lease)
@@ -196,12 +201,14 @@ class Stage:
             self._end_workers(close=True)
         return self._summary(found, killed, left, takeover, monotonic_s() - begun_s)
 
-    def _first_act(self) -> Killed:
-        """A worker talks and acts, and is killed half way through an answer."""
+    def _first_act(self, store: Store) -> Killed:
+        """A worker talks, asks before it pays, and is killed half way through an answer."""
         worker = self._start("worker 1", stall=True)
         lease, text, killed_s = None, "", 0.0
         for report in self._reports(worker):
             lease, text = report.lease or lease, report.text or text
+            if report.event == "asks":
+                self._approve(store)
             if report.event == "half":
                 # What it reported before it died is read on: an acknowledged turn counts.
                 worker.kill()
@@ -210,6 +217,13 @@ class Stage:
         if lease is None or not killed_s:
             raise StageError("worker 1 ended before it could be killed")
         return Killed(worker, lease, killed_s)
+
+    def _approve(self, store: Store) -> None:
+        """A person looks into the inbox and says yes; the worker is woken by that."""
+        session = self._orders.session
+        for ticket in store.tickets.inbox(session=session).items:
+            store.tickets.resolve(ticket, "approve", by=APPROVER, queue=session)
+            self._show.approved(ticket)
 
     def _look(self, store: Store) -> Left:
         """What is on the disk right after the kill."""
@@ -282,6 +296,7 @@ class Stage:
             fences=(killed.lease.fence, takeover.lease.fence),
             takeover_s=round(takeover.after_s, 3),
             fenced=self._fenced,
+            approved_by=found.approved_by,
             payments=found.payments,
             finished=found.finished,
             drafts_left=found.drafts_left,

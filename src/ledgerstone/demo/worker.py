@@ -15,7 +15,16 @@ import msgspec
 
 from ledgerstone import Message, Store
 from ledgerstone.clock import US_PER_S, SystemClock
-from ledgerstone.demo.script import FATAL_STEP, INTERRUPTED, MODEL, STEPS, Step, steps_done, tokens
+from ledgerstone.demo.script import (
+    APPROVED_TOOL,
+    FATAL_STEP,
+    INTERRUPTED,
+    MODEL,
+    STEPS,
+    Step,
+    steps_done,
+    tokens,
+)
 from ledgerstone.errors import Fenced
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import Held, Lease
@@ -68,9 +77,54 @@ def work(store: Store, orders: Orders) -> None:
         if orders.gate:
             report("ready")
             sys.stdin.buffer.readline()
-        while (done := steps_done(store.messages.history(orders.session))) < len(STEPS):
-            act(store, lease, STEPS[done], orders)
+        ticket = go_on(store, lease, orders)
+    if ticket is not None:
+        resume(store, ticket, orders)
     report("finished")
+
+
+def go_on(store: Store, lease: Held, orders: Orders) -> str | None:
+    """Step by step to the end of the script, or to a call that somebody has to approve."""
+    while (done := steps_done(store.messages.history(orders.session))) < len(STEPS):
+        step = STEPS[done]
+        if step.kind == "call" and step.tool == APPROVED_TOOL:
+            return ask(store, lease, step, orders)
+        act(store, lease, step, orders)
+    return None
+
+
+def ask(store: Store, lease: Held, step: Step, orders: Orders) -> str:
+    """One commit: the call, the question, the run that waits, and nobody owns the session."""
+    time.sleep(orders.step_s)
+    turn = store.turns.begin(lease, run_id=run_of(orders))
+    turn.assistant([call_of(step)], model=MODEL, finish_reason="tool_calls")
+    ticket = turn.ask(step.call_id, reason="it costs money", expires_s=86400)
+    acknowledge(turn.commit(release=True), step)
+    report("asks", ticket=ticket.id, tool=step.tool)
+    return ticket.id
+
+
+def resume(store: Store, ticket: str, orders: Orders) -> None:
+    """The decision is work like any other: take it with the session, pay once, go on."""
+    with store.work.hold(queue=orders.session, ttl_s=orders.ttl_s, wait_s=WAIT_S) as (lease, claim):
+        report("woken", lease=lease.lease)
+        step = STEPS[steps_done(store.messages.history(orders.session))]
+        with store.executions.run(lease, ticket=ticket) as execution:
+            execution.result = step.data
+        turn = store.turns.begin(lease, run_id=run_of(orders))
+        turn.tool(step.call_id, execution.result, tool_name=step.tool)
+        turn.run("done")
+        turn.complete(claim)
+        acknowledge(turn.commit(), step)
+        go_on(store, lease, orders)
+
+
+def run_of(orders: Orders) -> str:
+    return f"{orders.session}-payment"
+
+
+def call_of(step: Step) -> dict[str, Any]:
+    return {"type": "tool-call", "id": step.call_id, "name": step.tool, "arguments": step.data}
 
 
 def finish_drafts(store: Store, lease: Held, orders: Orders) -> None:
@@ -102,8 +156,7 @@ def act(store: Store, lease: Held, step: Step, orders: Orders) -> None:
     if step.kind == "user":
         turn.user(step.text)
     elif step.kind == "call":
-        call = {"type": "tool-call", "id": step.call_id, "name": step.tool, "arguments": step.data}
-        turn.assistant([call], model=MODEL, finish_reason="tool_calls")
+        turn.assistant([call_of(step)], model=MODEL, finish_reason="tool_calls")
     elif step.kind == "result":
         turn.tool(step.call_id, step.data, tool_name=step.tool)
     else:

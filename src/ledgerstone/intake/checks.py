@@ -17,12 +17,14 @@ from ledgerstone.commands import FREE, Guard
 from ledgerstone.errors import Fenced, InvalidValue, SessionBindingMismatch
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.drafts import DraftRecord
+from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch, Node
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Head, Picker, Session
 from ledgerstone.records.state import SessionState
+from ledgerstone.records.tickets import Ticket
 from ledgerstone.records.work import Claim
 
 LIMIT_DEFAULT = 50
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
 SessionRef: TypeAlias = (
     "str | UUID | Session | Lease | Held | Head | Picker | SessionState | Message | Run"
 )
-IdRef: TypeAlias = "str | UUID | Message | Node | Session | Run | Claim | Attachment | DraftRecord"
+IdRef: TypeAlias = (
+    "str | UUID | Message | Node | Session | Run | Claim | Attachment | DraftRecord"
+    " | Ticket | Execution"
+)
 Time: TypeAlias = datetime | int
 
 _OF_SESSION = (Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord)
-_WITH_ID = (Message, Node, Session, Run, Claim, Attachment, DraftRecord)
+_WITH_ID = (Message, Node, Session, Run, Claim, Attachment, DraftRecord, Ticket, Execution)
 
 
 def session_id(value: SessionRef) -> str:

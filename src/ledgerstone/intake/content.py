@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,10 +14,12 @@ from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.runs import run_fields, run_status
+from ledgerstone.intake.work import Keywords, check_keywords, new_batch
 from ledgerstone.records.document import scrub_config
 from ledgerstone.records.messages import Message, MessageBody, message, to_message, tool_result
 from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.records.runs import RUN_STATUSES, Run
+from ledgerstone.records.runs import Run
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Claim
@@ -26,9 +27,6 @@ from ledgerstone.rules.bodies import ROLE_NUMBERS
 
 IDS_PER_DRAW = 6
 """Four messages, a run and the turn itself: the usual turn draws its ids at once."""
-
-_RUN_JSON = ("input", "output", "error", "state")
-RUN_FIELDS = frozenset(Run.__struct_fields__) - {"id", "session", "status", "incarnation"}
 
 
 class Content:
@@ -108,10 +106,9 @@ class Content:
 
     def set_run(self, status: str, fields: dict[str, Any]) -> Run:
         """The run of this turn; a second call adds to the first."""
-        # Interned: msgspec leaves a default out of the encoding only if it is the same object.
-        status = sys.intern(checks.one_of(status, RUN_STATUSES, "status"))
+        status = run_status(status)
         if fields:
-            check_run(fields)
+            fields = run_fields(fields)
         if self.run_id is None:
             self._name_run(self.draw()[0])
         old = self.more.get("run")
@@ -127,6 +124,15 @@ class Content:
         if isinstance(claim, Claim) and claim.session != self.session:
             raise SessionBindingMismatch(self.session, claim.session)
         self.extend("complete", (checks.record_id(claim, "claim"),))
+
+    def enqueue(
+        self, session: str | None, payloads: tuple[Any, ...], id: str | None, how: Keywords
+    ) -> str:
+        """Work that comes with the commit, here or in another session; answers the batch's id."""
+        name = self.draw()[0] if id is None else id
+        batch = new_batch(session or self.session, payloads, id=name, **check_keywords(how))
+        self.extend("enqueue", (batch,))
+        return batch.id
 
     def set_head(self, config: Any, frames: Any, current_frame: Any) -> None:
         if config is not UNSET:
@@ -182,22 +188,8 @@ class Content:
         for node in self.nodes:
             if node.run_id is None:
                 force_setattr(node, "run_id", run_id)
-
-
-def check_run(fields: Mapping[str, Any]) -> None:
-    """InvalidValue unless these are fields of a run and have the right types."""
-    unknown = fields.keys() - RUN_FIELDS
-    if unknown:
-        raise InvalidValue(sorted(unknown)[0], "a run has no such field")
-    for name in _RUN_JSON:
-        if fields.get(name) is not None:
-            encode_json(fields[name], name)
-    if "details" in fields:
-        checks.json_object(fields["details"], "details")
-    try:
-        msgspec.convert({**fields, "id": "-", "session": "-"}, Run)
-    except msgspec.ValidationError as error:
-        raise InvalidValue("run", str(error)) from None
+        for ticket in self.more.get("tickets", ()):
+            force_setattr(ticket, "run_id", run_id)
 
 
 def usage_entry(

@@ -10,6 +10,7 @@ from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue
 from ledgerstone.model import paths
 from ledgerstone.model.commits import USER
+from ledgerstone.model.feed import enter_turn
 from ledgerstone.model.rows import NodeRow, TurnRow
 from ledgerstone.model.standing import Standing, find, make, require_alive, save_head
 from ledgerstone.model.state import Tx
@@ -173,6 +174,5 @@ def _first_turn(
         effects=encoded,
         link=link,
     )
-    tx.state.turns.insert((target.number, 1), turn)
-    tx.state.turn_ids.insert((target.number, turn.id), 1)
+    enter_turn(tx, target.number, turn)
     head.revision, head.link = 1, link

@@ -6,25 +6,38 @@ from typing import Any
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands import attachments as attachment_commands
+from ledgerstone.commands import executions as execution_commands
+from ledgerstone.commands import feed as feed_commands
 from ledgerstone.commands import leases as lease_commands
 from ledgerstone.commands import nodes as node_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
+from ledgerstone.commands import tickets as ticket_commands
 from ledgerstone.commands import turns as turn_commands
 from ledgerstone.commands import work as work_commands
 from ledgerstone.model import (
     answers,
     attachments,
     branches,
+    claims,
     copies,
+    dead_work,
+    executions,
+    feed,
     leases,
     messages,
     nodes,
     notes,
     purges,
+    ready,
+    recovery,
+    run_lists,
     runs,
     session_lists,
     sessions,
+    stuck,
+    take_work,
+    tickets,
     time_travel,
     turns,
     vacuum,
@@ -54,8 +67,22 @@ WRITES: dict[type[Command[Any]], Handler] = {
     run_commands.PutRun: runs.put_run,
     attachment_commands.RecordIntent: attachments.record_intent,
     attachment_commands.ForgetAttachment: attachments.forget_attachment,
+    run_commands.UpdateRun: runs.update_run,
+    ticket_commands.ResolveTicket: tickets.resolve_ticket,
+    ticket_commands.WithdrawTicket: tickets.withdraw_ticket,
+    ticket_commands.ExpireTickets: tickets.expire_tickets,
+    execution_commands.StartExecution: executions.start_execution,
+    execution_commands.FinishExecution: executions.finish_execution,
+    execution_commands.RetryExecution: executions.retry_execution,
     work_commands.EnqueueWork: work.enqueue_work,
-    work_commands.ClaimWork: work.claim_work,
+    work_commands.ClaimWork: claims.claim_work,
+    work_commands.TakeWork: take_work.take_work,
+    work_commands.RenewClaim: claims.renew_claim,
+    work_commands.AbandonClaim: claims.abandon_claim,
+    work_commands.FailClaim: claims.fail_claim,
+    work_commands.CancelWork: work.cancel_work,
+    work_commands.ReplayWork: dead_work.replay_work,
+    work_commands.DropDead: dead_work.drop_dead,
 }
 
 READS: dict[type[Query[Any]], Handler] = {
@@ -90,5 +117,18 @@ READS: dict[type[Query[Any]], Handler] = {
     run_commands.LatestRun: runs.latest_run,
     attachment_commands.ListUncommitted: attachments.list_uncommitted,
     attachment_commands.GetAttachment: attachments.get_attachment,
+    run_commands.ListRuns: run_lists.list_runs,
+    run_commands.GetRunTree: run_lists.get_run_tree,
+    ticket_commands.GetTicket: tickets.get_ticket,
+    ticket_commands.ListTickets: tickets.list_tickets,
+    execution_commands.GetExecution: executions.get_execution,
+    execution_commands.ListExecutions: executions.list_executions,
+    execution_commands.GetRecovery: recovery.get_recovery,
+    execution_commands.ListLost: recovery.list_lost,
     work_commands.ListWork: work.list_work,
+    work_commands.PeekWork: ready.peek_work,
+    work_commands.ListDead: dead_work.list_dead,
+    work_commands.ExplainWork: stuck.explain_work,
+    feed_commands.ReadFeed: feed.read_feed,
+    feed_commands.FeedEnd: feed.feed_end,
 }

@@ -6,6 +6,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import NewNote
 from ledgerstone.model.notes import put_note
+from ledgerstone.model.ready import settle_ready
 from ledgerstone.model.standing import Standing, find, require, require_alive, save_head
 from ledgerstone.model.state import Tx
 from ledgerstone.records.leases import Lease
@@ -18,9 +19,12 @@ LEASE_NODE = "ledger.lease"
 def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
     """The lease, or None while another owner's lives."""
     found = require_alive(tx, command.tenant, command.session)
+    expires_us = found.head.expires_us
     if not leases.take(found.head, command, tx.now_us):
         return None
     save_head(tx, found)
+    if found.head.expires_us < expires_us:
+        settle_ready(tx, found)  # The line may say that it is held for longer.
     return found.head.lease(found.id)
 
 
@@ -46,6 +50,7 @@ def release_lease(tx: Tx, command: ReleaseLease) -> bool:
         return False
     leases.clear(found.head)
     save_head(tx, found)
+    settle_ready(tx, found)
     return True
 
 
@@ -58,6 +63,7 @@ def break_lease(tx: Tx, command: BreakLease) -> bool:
     head.fence += 1
     leases.clear(head)
     save_head(tx, found)
+    settle_ready(tx, found)
     body = encode_json({"by": command.by, "reason": command.reason}, "reason")
     note = NewNote(LEASE_NODE, f"break/{head.fence:012d}", body)
     put_note(tx, found.number, note, tx.now_us)

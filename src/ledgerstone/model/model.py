@@ -19,10 +19,14 @@ class Model:
 
     def __init__(self, clock: Clock) -> None:
         self.state = State()
+        self.touched = False
         self._clock = clock
 
     def write(self, command: Command[A]) -> A:
-        """Carry the command out; any exception leaves the state as it was."""
+        """Carry the command out; any exception leaves the state as it was.
+
+        `touched` says whether it wrote anything.
+        """
         handler = WRITES.get(type(command))
         if handler is None:
             raise NotSupported(type(command).__name__, "model")
@@ -32,7 +36,7 @@ class Model:
         except BaseException:
             self.state.rollback()
             raise
-        self.state.commit()
+        self.touched = bool(self.state.commit())
         return answer
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:

@@ -9,10 +9,14 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import PurgeSession, SweepPurged
 from ledgerstone.errors import RevisionMoved
+from ledgerstone.model import ticket_marks
+from ledgerstone.model.dead_work import forget_dead
+from ledgerstone.model.ready import put_ready
 from ledgerstone.model.rows import StubRow
 from ledgerstone.model.standing import Standing, find
 from ledgerstone.model.state import Tx
 from ledgerstone.model.tables import Table
+from ledgerstone.model.work_rows import drop_row
 from ledgerstone.records.sessions import Receipt
 
 
@@ -61,6 +65,10 @@ def _hide(tx: Tx, found: Standing, keep_runs: bool) -> None:
         state.session_runs.delete(place)
         if not keep_runs:
             state.runs.delete((found.tenant, place[1]))
+    ticket_marks.forget(state, found.tenant, number)
+    for (_, queue), _ in list(state.ready.scan((number,))):
+        put_ready(tx, number, queue, None)
+    forget_dead(tx, found)
     state.purged.insert((found.tenant, number), None)
 
 
@@ -93,6 +101,9 @@ def _first_rows(
         state.documents,
         state.amendments,
         state.work,
+        state.outbox,
+        state.tickets,
+        state.executions,
     ):
         for key, _ in table.scan((number,)):
             if limit <= 0:
@@ -106,5 +117,10 @@ def _remove(tx: Tx, tenant: str, table: Table[Any, Any], key: tuple[Any, ...]) -
     if table is tx.state.nodes:
         tx.state.node_ids.delete((tenant, tx.state.nodes[(key[0], key[1])].id, key[0]))
     elif table is tx.state.turns:
-        tx.state.turn_ids.delete((key[0], tx.state.turns[(key[0], key[1])].id))
+        turn = tx.state.turns[(key[0], key[1])]
+        tx.state.turn_ids.delete((key[0], turn.id))
+        tx.state.feed.delete((turn.pos,))
+    elif table is tx.state.work:
+        drop_row(tx, key[0], key[1])
+        return
     table.delete(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ledgerstone.commands.work import NewBatch
 from ledgerstone.records.sessions import Cause, Status
 from ledgerstone.rules.chain import commit_fields
 
@@ -88,7 +89,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit."""
+    """One commit. `pos` is its place among all commits of the store."""
 
     revision: int
     id: str
@@ -101,6 +102,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     usage: bytes | None
     effects: bytes | None
     link: bytes
+    pos: int = 0
 
 
 class NoteRow(msgspec.Struct, frozen=True):
@@ -130,12 +132,24 @@ class RunRow(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class WorkRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One queued batch, and who claimed it under which fence."""
+class ReadyRow(msgspec.Struct, frozen=True):
+    """When a worker may take a session for what it has in one queue."""
 
-    id: str
-    payloads: tuple[bytes, ...]
-    source_key: str | None
-    enqueued_us: int
-    claim: str | None = None
-    claim_fence: int = 0
+    tenant: str
+    priority: int
+    due_us: int
+
+
+class DeadRow(msgspec.Struct, frozen=True):
+    """A buried batch as canonical bytes."""
+
+    dead_us: int
+    reason: str
+    body: bytes
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    """A batch that a commit enqueued elsewhere, on its way there, and when that was."""
+
+    at_us: int
+    batch: NewBatch

@@ -23,6 +23,7 @@ from ledgerstone.commands.sessions import (
 from ledgerstone.errors import AlreadyExists
 from ledgerstone.model import branches, paths
 from ledgerstone.model.messages import to_message
+from ledgerstone.model.ready import restore_ready
 from ledgerstone.model.standing import (
     Standing,
     find,
@@ -129,6 +130,7 @@ def restore_session(tx: Tx, command: RestoreSession) -> bool:
         return False
     found.head.deleted_us = None
     save_head(tx, found)
+    restore_ready(tx, found)
     return True
 
 

@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 
 from ledgerstone.model.rows import (
     AmendmentRow,
+    DeadRow,
     NodeRow,
     NoteRow,
+    OutboxRow,
+    ReadyRow,
     RunRow,
     SessionRow,
     StubRow,
     TurnRow,
-    WorkRow,
 )
 from ledgerstone.model.tables import ABSENT, Table, UndoLog
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.work import WorkRow
 
 
 class Change(NamedTuple):
@@ -36,10 +39,15 @@ class State:
     heads     number
     nodes     number, ord         node_ids    tenant, id, number (the ord)
     turns     number, revision    turn_ids    number, id (the revision)
+    feed      pos (number, revision)
     branches  number, name (the leaf's ord)                      notes     number, node, key
     values    number, digest      documents   number, name       work      number, enqueue_seq
     amendments number, ord, version                              attachments tenant, session, id
     runs      tenant, id          session_runs number, id (updated_us, created_us)
+    work_order, work_times, work_marks: see work_rows.py
+    ready     number, queue       ready_due   tenant, queue, priority, due_us, number
+    dead_work number, id          dead_ids    tenant, id, number outbox    number, n
+    tickets   number, id          executions  number, id         (more ways: ticket_marks.py)
     purged    tenant, number (what the sweep has still to remove)
     counters  name, number (the last value given out)
     """
@@ -54,6 +62,7 @@ class State:
         self.node_ids: Table[tuple[str, str, int], int] = Table("node_ids", log)
         self.turns: Table[tuple[int, int], TurnRow] = Table("turns", log)
         self.turn_ids: Table[tuple[int, str], int] = Table("turn_ids", log)
+        self.feed: Table[tuple[int], tuple[int, int]] = Table("feed", log)
         self.branches: Table[tuple[int, str], int] = Table("branches", log)
         self.notes: Table[tuple[int, str, str], NoteRow] = Table("notes", log)
         self.values: Table[tuple[int, str], bytes] = Table("values", log)
@@ -63,6 +72,22 @@ class State:
         self.session_runs: Table[tuple[int, str], tuple[int, int]] = Table("session_runs", log)
         self.attachments: Table[tuple[str, str, str], Attachment] = Table("attachments", log)
         self.work: Table[tuple[int, int], WorkRow] = Table("work", log)
+        self.work_order: Table[tuple[int, str, int, int], None] = Table("work_order", log)
+        self.work_times: Table[tuple[int, str, int, int], None] = Table("work_times", log)
+        self.work_marks: Table[tuple[int, str, str, int], None] = Table("work_marks", log)
+        self.ready: Table[tuple[int, str], ReadyRow] = Table("ready", log)
+        self.ready_due: Table[tuple[str, str, int, int, int], None] = Table("ready_due", log)
+        self.dead_work: Table[tuple[int, str], DeadRow] = Table("dead_work", log)
+        self.dead_ids: Table[tuple[str, str, int], None] = Table("dead_ids", log)
+        self.outbox: Table[tuple[int, int], OutboxRow] = Table("outbox", log)
+        self.tickets: Table[tuple[int, str], bytes] = Table("tickets", log)
+        self.ticket_ids: Table[tuple[str, str], int] = Table("ticket_ids", log)
+        self.open_tickets: Table[tuple[str, int, str], int] = Table("open_tickets", log)
+        self.executions: Table[tuple[int, str], bytes] = Table("executions", log)
+        self.execution_ids: Table[tuple[str, str], int] = Table("execution_ids", log)
+        self.execution_refs: Table[tuple[str, str, str, int, str], None] = Table(
+            "execution_refs", log
+        )
         self.purged: Table[tuple[str, int], None] = Table("purged", log)
         self.counters: Table[tuple[str, int], int] = Table("counters", log)
 
@@ -122,13 +147,21 @@ def _differs(before: Any, after: Any) -> bool:
 
 
 class Tx:
-    """What a handler works with: the tables and the one moment it happens at."""
+    """What a handler works with: the tables and the one moment it happens at.
 
-    __slots__ = ("now_us", "state")
+    `shared` False: one command may change one session only, as where each has a file of its own.
+    """
 
-    def __init__(self, state: State, now_us: int) -> None:
+    __slots__ = ("now_us", "shared", "state")
+
+    def __init__(self, state: State, now_us: int, *, shared: bool = True) -> None:
         self.state = state
         self.now_us = now_us
+        self.shared = shared
+
+
+AGAIN: Any = object()
+"""The answer of a handler that is not done, but has to be written before it goes on."""
 
 
 Handler = Callable[[Tx, Any], Any]

@@ -8,9 +8,20 @@ from ledgerstone.codec import decode_json, encode_json, sha256
 from ledgerstone.commands.nodes import NewValue
 from ledgerstone.commands.turns import Amendment, CommitTurn
 from ledgerstone.errors import BranchNotFound, MessageNotFound, SessionNotFound, TurnConflict
-from ledgerstone.model import answers, attachments, branches, notes, paths, work
+from ledgerstone.model import (
+    answers,
+    attachments,
+    branches,
+    executions,
+    notes,
+    paths,
+    tickets,
+    work,
+)
 from ledgerstone.model.appends import place_nodes, repeated_append
 from ledgerstone.model.commits import Commit, recount
+from ledgerstone.model.feed import enter_turn
+from ledgerstone.model.ready import settle_ready
 from ledgerstone.model.rewinds import rewind
 from ledgerstone.model.rows import AmendmentRow, TurnRow
 from ledgerstone.model.runs import store_run
@@ -69,6 +80,7 @@ def _release_replayed(tx: Tx, standing: Standing, command: CommitTurn) -> None:
     if command.release and head.owner is not None and mine:
         leases.clear(head)
         save_head(tx, standing)
+        settle_ready(tx, standing)
 
 
 def _tombstone(commit: Commit) -> None:
@@ -144,7 +156,8 @@ def _store_side_records(commit: Commit) -> None:
     if command.state is not None:
         _patch_state(commit)
     if command.run is not None:
-        store_run(tx, commit.standing, command.run, commit.moment_us)
+        whole = command.kind == "checkpoint"
+        store_run(tx, commit.standing, command.run, commit.moment_us, whole=whole)
     head.ledger = ledger.merge(head.ledger, command.usage)
     notes.put_values(tx, number, command.values)
     for note in command.notes:
@@ -154,6 +167,12 @@ def _store_side_records(commit: Commit) -> None:
         notes.drop(tx, number, node, DRAFT_PREFIX)
     for attachment in command.attach:
         attachments.stamp(tx, command.tenant, command.session, attachment, commit.moment_us)
+    if command.tickets:
+        tickets.open_tickets(commit)
+    if command.executions:
+        executions.finish_in_commit(commit)
+    if command.enqueue:
+        work.enqueue_in_commit(commit)
     for name, given in (
         ("attach", list(command.attach)),
         ("completed", list(command.complete)),
@@ -197,11 +216,11 @@ def _finish(commit: Commit) -> TurnCommitted:
     """Write the turn row and the head, and answer."""
     command, head = commit.command, commit.head
     turn = _turn_row(commit)
-    commit.tx.state.turns.insert((commit.number, turn.revision), turn)
-    commit.tx.state.turn_ids.insert((commit.number, turn.id), turn.revision)
+    enter_turn(commit.tx, commit.number, turn)
     head.revision, head.link, head.updated_us = turn.revision, turn.link, commit.moment_us
     if command.release and command.guard.fence is not None:
         leases.clear(head)
+        settle_ready(commit.tx, commit.standing)
     save_head(commit.tx, commit.standing)
     checkpoint = command.checkpoint
     return TurnCommitted(

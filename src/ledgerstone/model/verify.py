@@ -17,6 +17,8 @@ from ledgerstone.model.state import Tx
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.rules import chain
+from ledgerstone.rules import executions as execution_rules
+from ledgerstone.rules import tickets as ticket_rules
 
 
 class _Inspection:
@@ -50,6 +52,7 @@ def verify_session(tx: Tx, query: VerifySession) -> Verified:
     turns = [turn for _, turn in tx.state.turns.scan((found.number,))]
     _check_chain(inspection, turns)
     _check_amendments(inspection, turns)
+    _check_tickets(inspection, turns)
     _check_nodes(inspection)
     _check_leaves(inspection)
     _check_counts(inspection)
@@ -124,6 +127,28 @@ def _check_amendments(inspection: _Inspection, turns: list[TurnRow]) -> None:
                 inspection.report("hash", where, "the patch does not fit its commitment")
     for at, version in known:
         inspection.report("hash", f"amendment {at}/{version}", "missing")
+
+
+def _check_tickets(inspection: _Inspection, turns: list[TurnRow]) -> None:
+    """Tickets are what their turns asked, outcomes what their turns told, and none is missing."""
+    state, number = inspection.tx.state, inspection.found.number
+    asked: dict[str, str] = {}
+    finished: dict[str, str] = {}
+    for turn in turns:
+        effects = answers.read_effects(turn)
+        asked |= dict(effects.get("tickets", []))
+        finished |= dict(effects.get("executions", []))
+    for (_, id), data in state.tickets.scan((number,)):
+        flaw = ticket_rules.flaw(ticket_rules.read(id, data), asked.pop(id, None))
+        if flaw is not None:
+            inspection.report("ticket", f"ticket {id}", flaw)
+    for (_, id), data in state.executions.scan((number,)):
+        flaw = execution_rules.flaw(execution_rules.read(id, data), finished.pop(id, None))
+        if flaw is not None:
+            inspection.report("execution", f"execution {id}", flaw)
+    for kind, missing in (("ticket", asked), ("execution", finished)):
+        for id in missing:
+            inspection.report(kind, f"{kind} {id}", "is not there")
 
 
 def _check_nodes(inspection: _Inspection) -> None:

@@ -1,84 +1,100 @@
-"""The per-session queue: enqueue, claim, complete."""
+"""The per-session queue: enqueue, cancel, list, and what a commit does to it."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from ledgerstone.codec import decode_json
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
-from ledgerstone.errors import ClaimLost, InvalidValue
-from ledgerstone.model.rows import WorkRow
+from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.errors import ClaimLost
+from ledgerstone.model.commits import Commit
+from ledgerstone.model.ready import raise_ready, settle_queue, settle_rows
+from ledgerstone.model.rows import OutboxRow
 from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
-from ledgerstone.records.work import Batch, Claim
-from ledgerstone.rules.guard import check_fence
-
-
-def _to_batch(session: str, seq: int, row: WorkRow) -> Batch:
-    payloads = [decode_json(payload) for payload in row.payloads]
-    return Batch(session, row.id, seq, payloads, row.source_key, row.claim, row.enqueued_us)
-
-
-def _queue(tx: Tx, number: int) -> list[tuple[int, WorkRow]]:
-    return [(key[1], row) for key, row in tx.state.work.scan((number,))]
+from ledgerstone.model.work_rows import drop_row, put_row, queued, rows_by
+from ledgerstone.records.work import Batch
+from ledgerstone.rules.guard import check_alive
+from ledgerstone.rules.work import batch_of, has_live_claim, new_row
 
 
 def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
-    """Queue a batch, unless its source key or its id is queued already."""
-    found = require_alive(tx, command.tenant, command.session)
-    queue = _queue(tx, found.number)
-    twins = [at for at in queue if at[1].id == command.batch]
-    if command.source_key is not None:
-        twins += [at for at in queue if at[1].source_key == command.source_key]
+    """Queue a batch once per id and, while queued, once per source key."""
+    found = require_alive(tx, command.tenant, command.batch.session)
+    return put_batch(tx, found, command.batch)
+
+
+def put_batch(tx: Tx, standing: Standing, batch: NewBatch) -> Batch:
+    """The batch as it is queued now, or was already; the session must be alive."""
+    twins = rows_by(tx, standing.number, "id", batch.id)
+    if not twins and batch.source_key is not None:
+        twins = rows_by(tx, standing.number, "source", batch.source_key)
     if twins:
-        return _to_batch(found.id, *twins[0])
-    seq = tx.state.next_number("work", found.number)
-    row = WorkRow(
-        id=command.batch,
-        payloads=command.payloads,
-        source_key=command.source_key,
-        enqueued_us=tx.now_us,
-    )
-    tx.state.work.insert((found.number, seq), row)
-    return _to_batch(found.id, seq, row)
+        return batch_of(standing.id, twins[0])
+    row = new_row(batch, tx.state.next_number("work", standing.number), tx.now_us)
+    put_row(tx, standing.number, row)
+    raise_ready(tx, standing, row)
+    return batch_of(standing.id, row)
 
 
-def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
-    """The oldest batch that nobody claimed under the current fence, or None."""
-    if command.guard.fence is None:
-        raise InvalidValue("lease", "work is claimed under a lease")
-    found = require_alive(tx, command.tenant, command.session)
-    check_fence(found.id, found.head, command.guard, tx.now_us)
-    fence = found.head.fence
-    queue = _queue(tx, found.number)
-    mine = _owned(queue, command.claim, fence)
-    if not mine:
-        free = [at for at in queue if at[1].claim is None or at[1].claim_fence < fence]
-        if not free:
-            return None
-        seq, row = free[0]
-        row = replace(row, claim=command.claim, claim_fence=fence)
-        tx.state.work.update((found.number, seq), row)
-        mine = [(seq, row)]
-    return Claim(found.id, command.claim, fence, [_to_batch(found.id, *at) for at in mine])
+def wake_session(tx: Tx, tenant: str, own: Standing | None, batch: NewBatch) -> None:
+    """Enqueue a wake-up; a session that is gone or deleted does not hear it.
+
+    `own` is the session whose commit it is: where it alone may change, the batch waits in its
+    outbox.
+    """
+    found = own if own is not None and own.id == batch.session else None
+    found = found or find(tx, tenant, batch.session)
+    if found is not None and found.head.deleted_us is None:
+        _send(tx, own, found, batch)
 
 
-def _owned(queue: list[tuple[int, WorkRow]], claim: str, fence: int) -> list[tuple[int, WorkRow]]:
-    return [at for at in queue if at[1].claim == claim and at[1].claim_fence == fence]
+def enqueue_in_commit(commit: Commit) -> None:
+    """Enqueue what a commit brings, here or in another session."""
+    tx, command = commit.tx, commit.command
+    for batch in command.enqueue:
+        found = commit.standing
+        if batch.session != command.session:
+            found = require_alive(tx, command.tenant, batch.session)
+        _send(tx, commit.standing, found, batch)
+    commit.effects["enqueued"] = [[batch.session, batch.id] for batch in command.enqueue]
+
+
+def _send(tx: Tx, own: Standing | None, target: Standing, batch: NewBatch) -> None:
+    if tx.shared or own is None or own.id == target.id:
+        put_batch(tx, target, batch)
+        return
+    n = tx.state.next_number("outbox", own.number)
+    tx.state.outbox.insert((own.number, n), OutboxRow(tx.now_us, batch))
 
 
 def complete(tx: Tx, standing: Standing, claim: str) -> None:
     """Remove the batches of a claim; ClaimLost unless it stands under the current fence."""
-    batches = [at for at in _queue(tx, standing.number) if at[1].claim == claim]
-    if not batches or any(row.claim_fence != standing.head.fence for _, row in batches):
+    rows = rows_by(tx, standing.number, "claim", claim)
+    if not rows or any(row.claim_fence != standing.head.fence for row in rows):
         raise ClaimLost(standing.id, claim)
-    for seq, _ in batches:
-        tx.state.work.delete((standing.number, seq))
+    for row in rows:
+        drop_row(tx, standing.number, row.seq)
+    settle_rows(tx, standing, rows)
+
+
+def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
+    """Remove a batch that nobody works on."""
+    found = find(tx, command.tenant, command.session)
+    if found is None:
+        return None
+    check_alive(command.session, found.head)
+    rows = rows_by(tx, found.number, "id", command.batch)
+    if not rows or has_live_claim(rows[0], found.head, tx.now_us):
+        return None
+    drop_row(tx, found.number, rows[0].seq)
+    settle_queue(tx, found, rows[0].queue)
+    return batch_of(found.id, rows[0])
 
 
 def list_work(tx: Tx, query: ListWork) -> list[Batch]:
-    """All queued batches in order, claimed ones included."""
+    """Everything queued; `pending`: what nobody works on."""
     found = find(tx, query.tenant, query.session)
     if found is None:
         return []
-    return [_to_batch(found.id, *at) for at in _queue(tx, found.number)]
+    rows = queued(tx, found.number)
+    if query.pending:
+        rows = [row for row in rows if not has_live_claim(row, found.head, tx.now_us)]
+    return [batch_of(found.id, row) for row in rows]

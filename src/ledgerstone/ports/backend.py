@@ -34,6 +34,15 @@ class Backend(Protocol):
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
 
+    def changed(self, seen: int, timeout_s: float) -> int:
+        """Wait until something may have been committed since `seen` was answered, by anybody.
+
+        Answers another number then, and `seen` when the time is over. -1 is answered at once.
+        """
+        ...
+
+    async def achanged(self, seen: int, timeout_s: float) -> int: ...
+
     def tenants(self) -> list[str]:
         """The tenants that have sessions: for operators, not for requests."""
         ...

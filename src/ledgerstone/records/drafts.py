@@ -6,9 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.records.leases import Lease
-from ledgerstone.records.runs import Run
-
 DRAFT_PREFIX = "ledger.draft/"
 
 
@@ -27,16 +24,3 @@ class DraftRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"<Draft {self.id}, {len(self.text)} characters>"
-
-
-class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """What a successor finds in a session whose worker is gone."""
-
-    session: str
-    revision: int
-    lease: Lease | None
-    drafts: list[DraftRecord]
-    run: Run | None
-    executions: list[Any] = []
-    claims: list[Any] = []
-    tickets: list[Any] = []

@@ -2,27 +2,136 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ledgerstone.records.leases import Held, Lease
 
-class Batch(msgspec.Struct, frozen=True):
-    """Payloads enqueued together; they are claimed and completed together."""
+Delivery = Literal["earliest_safe_boundary", "after_current_turn_commit"]
+DELIVERIES: tuple[Delivery, ...] = ("earliest_safe_boundary", "after_current_turn_commit")
+Slot = Literal["join", "exclusive"]
+SLOTS: tuple[Slot, ...] = ("join", "exclusive")
+Boundary = Literal["active_turn_checkpoint", "idle"]
+BOUNDARIES: tuple[Boundary, ...] = ("active_turn_checkpoint", "idle")
+
+NEVER = "never"
+PAYLOAD = "payload"
+GROUP = "group:"
+"""Merge keys: `never`, `payload` (with others of the kind), or `group:` and a name."""
+
+QUEUE_DEFAULT = "default"
+PRIORITY_DEFAULT = 128
+PRIORITY_MAX = 255
+ATTEMPTS_DEFAULT = 5
+
+
+class Item(NamedTuple):
+    """One payload of a batch and the id it keeps."""
+
+    id: str
+    payload: Any
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Payloads enqueued together; they are claimed and completed together.
+
+    Lower priorities come first. `attempts` counts claims that were not handed back; with
+    `max_attempts` of them behind it a batch goes to the dead letters. None: never.
+    """
 
     session: str
     id: str
     enqueue_seq: int
     payloads: list[Any]
     source_key: str | None = None
+    queue: str = QUEUE_DEFAULT
+    delivery: Delivery = "after_current_turn_commit"
+    slot: Slot = "exclusive"
+    merge: str = NEVER
+    priority: int = PRIORITY_DEFAULT
+    available_us: int = 0
+    attempts: int = 0
+    max_attempts: int | None = ATTEMPTS_DEFAULT
+    backoff_us: int = 0
+    last_error: str | None = None
     claim: str | None = None
+    claim_fence: int = 0
+    claim_expires_us: int = 0
     enqueued_us: int = 0
 
+    @property
+    def items(self) -> list[Item]:
+        """The payloads with their ids, in order."""
+        return [Item(f"{self.id}/{n}", one) for n, one in enumerate(self.payloads)]
 
-class Claim(msgspec.Struct, frozen=True):
+    def __repr__(self) -> str:
+        return f"<Batch {self.id} of {self.session} with {len(self.payloads)} payloads>"
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Ownership of batches, pinned to the fence it was made under."""
 
     session: str
     id: str
+    owner: str
+    token: str
     fence: int
+    claimed_us: int
+    expires_us: int
     batches: list[Batch]
+
+    @property
+    def payloads(self) -> list[Any]:
+        """Everything there is to do, in order."""
+        return [payload for batch in self.batches for payload in batch.payloads]
+
+    def __repr__(self) -> str:
+        return f"<Claim {self.id} of {self.session} with {len(self.batches)} batches>"
+
+
+class Taken(NamedTuple):
+    """A session that had work and no owner: its lease and the claim, taken together."""
+
+    lease: Lease
+    claim: Claim
+
+
+class Holding(NamedTuple):
+    """The same while a block works on it."""
+
+    lease: Held
+    claim: Claim
+
+
+class DeadBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that nobody will get any more unless it is replayed, and why."""
+
+    batch: Batch
+    reason: str
+    dead_us: int
+
+    @property
+    def id(self) -> str:
+        return self.batch.id
+
+    @property
+    def session(self) -> str:
+        return self.batch.session
+
+
+StuckReason = Literal[
+    "deleted", "leased", "claimed", "delayed", "waiting_for_ticket", "unresolved_execution",
+    "dead_letters", "ready",
+]  # fmt: skip
+
+
+class Stuck(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a session with work does not move. `until_us`: when that ends by itself, if it does."""
+
+    session: str
+    reason: StuckReason
+    detail: str
+    since_us: int | None = None
+    until_us: int | None = None
+    ids: list[str] = []

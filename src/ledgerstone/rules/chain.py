@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind
-from ledgerstone.records.runs import Run
+from ledgerstone.records.runs import Run, Waiting
 
 GENESIS = bytes(32)
 _pack = msgspec.msgpack.Encoder().encode
@@ -61,6 +61,9 @@ def _has_more(command: CommitTurn) -> bool:
         or command.values
         or command.notes
         or command.attach
+        or command.tickets
+        or command.executions
+        or command.enqueue
         or command.state is not None
         or command.run is not None
         or command.config is not None
@@ -89,6 +92,12 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
         more += ("note", note.node, note.key, note.body, note.format, "".join(note.refs))
     for attachment in command.attach:
         more += ("attach", attachment)
+    for ticket in command.tickets:
+        more += ("ticket", _pack(replace(ticket, id="", node=None)))
+    for finish in command.executions:
+        more += ("execution", finish.id, finish.result, finish.error)
+    for batch in command.enqueue:
+        more += ("enqueue", _pack(replace(batch, id="")))
     if command.state is not None:
         more += ("state", encode_json(command.state, "state"))
     if command.run is not None:
@@ -107,7 +116,19 @@ def _run_content(run: Run) -> bytes:
     status = intern(run.status)
     if status is not run.status or run.created_us or run.updated_us or _has_times(run):
         run = replace(run, status=status, **_RUN_TIMES)
+    if run.waiting is not None and run.waiting.tickets:
+        run = replace(run, waiting=_waiting_content(run.waiting))
     return encode_struct(run, "run")
+
+
+def _waiting_content(waiting: Waiting) -> Waiting:
+    """A turn that is built again asks the same question under another ticket id."""
+    ids = {ticket.id for ticket in waiting.tickets}
+    return replace(
+        waiting,
+        ticket_ids=[id for id in waiting.ticket_ids if id not in ids],
+        tickets=[replace(ticket, id="", updated_us=0) for ticket in waiting.tickets],
+    )
 
 
 def _has_times(run: Run) -> bool:

@@ -10,7 +10,7 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.paths import MAIN, count_path, effective
-from ledgerstone.sql.runs import RunRow
+from ledgerstone.sql.run_rows import RunRow
 from ledgerstone.sql.tx import Tx
 
 

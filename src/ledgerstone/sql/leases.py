@@ -14,6 +14,7 @@ from ledgerstone.records.leases import Lease
 from ledgerstone.rules import leases as rules
 from ledgerstone.rules.guard import check_alive, is_live
 from ledgerstone.sql.heads import find_head, need_head, set_lease
+from ledgerstone.sql.ready import settle_ready
 from ledgerstone.sql.tx import Tx
 
 
@@ -21,9 +22,12 @@ async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
     """Grant the lease, or None while another owner's lives."""
     head = await need_head(tx, command.tenant, command.session)
     check_alive(command.session, head)
+    expires_us = head.expires_us
     if not rules.take(head, command, tx.now_us):
         return None
     await set_lease(tx, head)
+    if head.expires_us < expires_us:
+        await settle_ready(tx, head)  # The line may say that it is held for longer.
     return head.lease(command.session)
 
 
@@ -44,6 +48,7 @@ async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
         return False
     rules.clear(head)
     await set_lease(tx, head)
+    await settle_ready(tx, head)
     return True
 
 
@@ -55,6 +60,7 @@ async def break_lease(tx: Tx, command: BreakLease) -> bool:
     head.fence += 1
     rules.clear(head)
     await set_lease(tx, head)
+    await settle_ready(tx, head)
     body = encode_json({"by": command.by, "reason": command.reason}, "reason")
     key = f"break/{head.fence:012d}"
     await tx.run("replace_note", head.number, "ledger.lease", key, None, "", tx.now_us, body)

@@ -35,7 +35,7 @@ from ledgerstone.sql.paths import (
     stretches,
     tip_of,
 )
-from ledgerstone.sql.runs import run_names
+from ledgerstone.sql.run_rows import run_names
 from ledgerstone.sql.tx import Row, Tx
 
 Patch = tuple[int, int, bytes]

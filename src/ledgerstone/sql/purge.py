@@ -15,6 +15,8 @@ _WHOLE_TABLES = (
     ("branches", "sweep_branches"),
     ("documents", "sweep_documents"),
     ("work", "sweep_work"),
+    ("tickets", "sweep_tickets"),
+    ("executions", "sweep_executions"),
     ("heads", "sweep_head"),
     ("sessions", "sweep_session"),
 )
@@ -38,9 +40,11 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     await tx.run("put_stub", *key, *stub_fields)
     await tx.run("mark_purged", head.number)
     await tx.run("purge_attachments", *key)
+    await tx.run("purge_ready", head.number)
+    await tx.run("purge_dead", head.number)
     if command.keep_runs:
         first = head.number << ORD_BITS
-        await tx.run("keep_runs", command.tenant, first, first + (1 << ORD_BITS) - 1)
+        await tx.run("keep_runs", *key, first, first + (1 << ORD_BITS) - 1)
     return Receipt(
         session=command.id,
         existed=True,
@@ -64,6 +68,8 @@ async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
     removed["turns"] = await tx.run("sweep_turns", number, left) if left else 0
     if removed["nodes"] + removed["turns"] == command.limit:
         return removed
+    await tx.run("sweep_blank_turns")
+    removed["turns"] += await tx.run("blank_turn", number)
     removed["amendments"] = await tx.run("sweep_amendments", first, last)
     removed["runs"] = await tx.run("sweep_runs", first, last)
     for table, query in _WHOLE_TABLES:

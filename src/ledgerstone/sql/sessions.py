@@ -28,6 +28,7 @@ from ledgerstone.rules.guard import check_alive, is_live
 from ledgerstone.rules.rows import RECENCY_SHIFT, HeadRow
 from ledgerstone.sql.heads import base_of, find_head, need_head
 from ledgerstone.sql.paths import effective, id_at
+from ledgerstone.sql.ready import restore_ready
 from ledgerstone.sql.tx import Row, Tx
 
 _GIVEN = ("user", "app", "title", "model", "cwd", "status", "metadata", "parent", "cause")
@@ -162,6 +163,7 @@ async def restore_session(tx: Tx, command: RestoreSession) -> bool:
     if head is None or head.deleted_us is None:
         return False
     await tx.run("mark_deleted", head.number, None)
+    await restore_ready(tx, command.tenant, head)
     return True
 
 

@@ -32,6 +32,8 @@ class Told(msgspec.Struct):
     documents: dict[str, str] = {}
     gone: dict[int, int] = {}
     amended: dict[tuple[int, int], tuple[str, int]] = {}
+    asked: dict[str, str] = {}
+    finished: dict[str, str] = {}
 
     def take(self, revision: int, leaf: int, usage: bytes | None, effects: dict[str, Any]) -> None:
         """Add the next turn."""
@@ -54,3 +56,5 @@ class Told(msgspec.Struct):
                 self.gone[ord] = revision
         for ord, version, digest in effects.get("amend", []):
             self.amended[(ord, version)] = (digest, revision)
+        self.asked |= dict(effects.get("tickets", []))
+        self.finished |= dict(effects.get("executions", []))

@@ -19,15 +19,20 @@ from ledgerstone.rules import ledger
 from ledgerstone.rules.chain import link
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.run import go_on
 from ledgerstone.sql import graph
 from ledgerstone.sql.commits import Commit, runs_of, settle_branch
+from ledgerstone.sql.executions import finish_in_commit
 from ledgerstone.sql.heads import base_of, find_head, move_head, move_recency, set_lease
 from ledgerstone.sql.notes import drop_notes_of, write_notes
 from ledgerstone.sql.paths import id_at
-from ledgerstone.sql.runs import new_row, open_mention, open_record, save_run, settle_record
+from ledgerstone.sql.ready import settle_ready
+from ledgerstone.sql.run_rows import new_row, open_mention, open_record, save_run, settle_record
+from ledgerstone.sql.runs import wake_parent
 from ledgerstone.sql.sessions import insert_session
+from ledgerstone.sql.tickets import open_tickets
 from ledgerstone.sql.tx import Row, Tx
-from ledgerstone.sql.work import complete_claims
+from ledgerstone.sql.work import complete_claims, enqueue_in_commit
 
 _checkpoint = msgspec.json.Decoder(Checkpoint)
 
@@ -97,9 +102,14 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     if command.state:
         effects["state"] = command.state
     if command.run is not None:
-        settle_record(head, commit.runs[command.run.id], command.run, commit.moment_us)
+        row, run = commit.runs[command.run.id], command.run
+        # A checkpoint is the whole truth; a turn says what is new.
+        said = run if command.kind == "checkpoint" else go_on(run, row.old)
+        settle_record(head, row, said, commit.moment_us)
     for id, row in commit.runs.items():
-        await save_run(tx, head, id, row)
+        await save_run(tx, command.tenant, head, id, row)
+    if command.run is not None:
+        await wake_parent(tx, command.tenant, head, commit.runs[command.run.id])
     head.ledger = ledger.merge(head.ledger, command.usage)
     if command.values:
         rows = [(head.number, value.digest, value.data) for value in command.values]
@@ -115,6 +125,12 @@ async def _carry(tx: Tx, commit: Commit) -> None:
         await tx.run("stamp_attachment", *key, commit.moment_us)
     if command.attach:
         effects["attach"] = list(command.attach)
+    if command.tickets:
+        await open_tickets(tx, commit)
+    if command.executions:
+        await finish_in_commit(tx, commit)
+    if command.enqueue:
+        await enqueue_in_commit(tx, commit)
 
 
 async def _patch_state(tx: Tx, head: HeadRow, patch: dict[str, Any]) -> None:
@@ -181,6 +197,7 @@ async def _write_turn(tx: Tx, commit: Commit) -> None:
     if command.release and command.guard.fence is not None:
         lease_rules.clear(head)
         await set_lease(tx, head)
+        await settle_ready(tx, head)
     await move_head(tx, head)
 
 
@@ -217,6 +234,7 @@ async def _repeat(tx: Tx, head: HeadRow, command: CommitTurn) -> TurnCommitted:
     if command.release and holds:
         lease_rules.clear(head)
         await set_lease(tx, head)
+        await settle_ready(tx, head)
     return await first_answer(tx, head, command.session, command.turn, stamp)
 
 

@@ -20,6 +20,8 @@ from ledgerstone.sql.told import Told
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.verify_seals import check_runs, check_seals, check_times
 from ledgerstone.sql.verify_standing import Check, check_standing, check_values
+from ledgerstone.sql.verify_tickets import check_tickets
+from ledgerstone.sql.verify_work import check_work
 
 _CHUNK_TURNS = 500
 
@@ -36,6 +38,8 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     await check_standing(tx, check)
     await check_times(tx, check)
     await check_runs(tx, check)
+    await check_work(tx, check)
+    await check_tickets(tx, check)
     await check_seals(tx, check)
     return Verified(
         sessions=1,

@@ -24,6 +24,9 @@ _OF_SESSION = {
     "sealed_documents": 2,
     "sealed_runs": 2,
     "sealed_work": 2,
+    "sealed_dead_work": 2,
+    "sealed_tickets": 2,
+    "sealed_executions": 2,
 }
 # A row whose key changed is missed by nobody else.
 _OF_NOBODY = {
@@ -33,6 +36,9 @@ _OF_NOBODY = {
     "loose_documents": 2,
     "loose_runs": 2,
     "loose_work": 2,
+    "loose_dead_work": 2,
+    "loose_tickets": 2,
+    "loose_executions": 2,
 }
 _OF_TENANT = {"sealed_attachments": 3, "sealed_kept_runs": 2, "sealed_stubs": 2}
 _OF_OTHERS = ("loose_attachments", "loose_kept_runs", "loose_stubs")
@@ -61,6 +67,8 @@ async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     if query.whole:
         for (number,) in await tx.all("headless_sessions"):
             defects.append(Defect("", "head", f"sessions {number}", "its head is not there"))
+        for number, queue in await tx.all("loose_ready"):
+            defects.append(Defect("", "work", f"ready {number}/{queue}", "of no session"))
     return Verified(defects=defects)
 
 

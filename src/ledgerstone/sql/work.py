@@ -1,74 +1,121 @@
-"""The per-session queue."""
+"""The per-session queue: enqueue, cancel, list, and what a commit does to it."""
 
 from __future__ import annotations
 
-from ledgerstone.codec import decode_json, encode_json
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, ListWork
-from ledgerstone.errors import ClaimLost, Corrupt, InvalidValue
-from ledgerstone.records.work import Batch, Claim
-from ledgerstone.rules.guard import check_alive, check_fence
+from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.errors import ClaimLost, Corrupt
+from ledgerstone.records.work import Batch
+from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.work import WorkRow, batch_of, has_live_claim, new_row
+from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import find_head, need_head
-from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.ready import raise_ready, settle_queue, settle_queues
+from ledgerstone.sql.tx import Tx
 
 
 async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
     """Queue a batch once per id and, while queued, once per source key."""
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
-    found = await tx.pick("find_batch", number=head.number, id=command.batch)
-    if not found and command.source_key is not None:
-        found = await tx.pick("find_batch", number=head.number, source_key=command.source_key)
-    if found:
-        return _batch(command.session, found[0])
-    payloads = encode_json([decode_json(data) for data in command.payloads], "payloads")
-    seq = head.enqueued + 1
-    batch = (command.batch, command.source_key, payloads)
-    await tx.run("insert_batch", head.number, seq, *batch, tx.now_us)
-    await tx.run("count_enqueued", head.number, seq)
-    return _batch(command.session, (seq, *batch, None, tx.now_us))
+    session = command.batch.session
+    head = await need_head(tx, command.tenant, session)
+    check_alive(session, head)
+    return await put_batch(tx, command.tenant, head, command.batch)
 
 
-async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
-    """Own the oldest free batch under a live lease."""
-    if command.guard.fence is None:
-        raise InvalidValue("lease", "work is claimed under a lease")
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
-    check_fence(command.session, head, command.guard, tx.now_us)
-    owned = await tx.all("claimed_batches", head.number, command.claim)
-    if not owned or owned[0][6] < head.fence:
-        row = await tx.one("next_batch", head.number, head.fence)
-        if row is None:
-            return None
-        await tx.run("claim_batch", head.number, row[0], command.claim, head.fence)
-        owned = await tx.all("claimed_batches", head.number, command.claim)
-        owned = [batch for batch in owned if batch[6] == head.fence]
-    batches = [_batch(command.session, row) for row in owned]
-    return Claim(command.session, command.claim, owned[0][6], batches)
+async def put_batch(tx: Tx, tenant: str, head: HeadRow, batch: NewBatch) -> Batch:
+    """The batch as it is queued now, or was already; the session of `head` must be alive."""
+    row = new_row(batch, head.enqueued + 1, tx.now_us)
+    is_new = await tx.run(
+        "insert_batch",
+        head.number,
+        int(row.available_us > tx.now_us),
+        row.seq,
+        row.queue,
+        row.priority,
+        row.id,
+        row.source_key,
+        row.delivery,
+        row.slot,
+        row.merge,
+        row.available_us,
+        row.max_attempts,
+        row.backoff_us,
+        row.payloads,
+        row.enqueued_us,
+    )
+    if not is_new:
+        return batch_of(batch.session, await _twin(tx, head, batch))
+    head.enqueued = row.seq
+    await tx.run("count_enqueued", head.number, head.enqueued)
+    await raise_ready(tx, tenant, head, row)
+    return batch_of(batch.session, row)
+
+
+async def _twin(tx: Tx, head: HeadRow, batch: NewBatch) -> WorkRow:
+    """What is queued in the place of a batch; the one with its own id comes first."""
+    found = await tx.pick("find_batch", number=head.number, id=batch.id)
+    if not found and batch.source_key is not None:
+        found = await tx.pick("find_batch", number=head.number, source_key=batch.source_key)
+    if not found:
+        raise Corrupt("heads", batch.session, "enqueued", f"{head.enqueued}, less than was queued")
+    return WorkRow(*found[0])
+
+
+async def wake_session(tx: Tx, tenant: str, batch: NewBatch) -> None:
+    """Enqueue a wake-up; a session that is gone or deleted does not hear it."""
+    head = await find_head(tx, tenant, batch.session)
+    if head is not None and head.deleted_us is None:
+        await put_batch(tx, tenant, head, batch)
+
+
+async def enqueue_in_commit(tx: Tx, commit: Commit) -> None:
+    """Enqueue what a commit brings, here or in another session."""
+    command = commit.command
+    for batch in command.enqueue:
+        head = commit.head
+        if batch.session != command.session:
+            head = await need_head(tx, command.tenant, batch.session)
+            check_alive(batch.session, head)
+        await put_batch(tx, command.tenant, head, batch)
+    commit.effects["enqueued"] = [[batch.session, batch.id] for batch in command.enqueue]
 
 
 async def complete_claims(tx: Tx, session: str, head: HeadRow, claims: tuple[str, ...]) -> None:
     """Settle claims inside a commit; a lost one rejects the whole commit."""
     for claim in claims:
-        owned = await tx.all("claimed_batches", head.number, claim)
-        if not owned or any(row[6] != head.fence for row in owned):
+        places = await tx.all("claim_places", head.number, claim)
+        if not places or any(fence != head.fence for fence, _ in places):
             raise ClaimLost(session, claim)
         await tx.run("complete_claim", head.number, claim)
+        await settle_queues(tx, head, [queue for _, queue in places])
+
+
+async def claimed_rows(tx: Tx, head: HeadRow, claim: str) -> list[WorkRow]:
+    """What stands under a claim, of whatever generation."""
+    return [WorkRow(*row) for row in await tx.all("claimed_batches", head.number, claim)]
+
+
+async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
+    """Remove a batch that nobody works on."""
+    head = await find_head(tx, command.tenant, command.session)
+    if head is None:
+        return None
+    check_alive(command.session, head)
+    found = await tx.pick("find_batch", number=head.number, id=command.batch)
+    row = WorkRow(*found[0]) if found else None
+    if row is None or has_live_claim(row, head, tx.now_us):
+        return None
+    await tx.run("drop_batch", head.number, row.id)
+    await settle_queue(tx, head, row.queue)
+    return batch_of(command.session, row)
 
 
 async def list_work(tx: Tx, query: ListWork) -> list[Batch]:
-    """Everything queued."""
+    """Everything queued; `pending`: what nobody works on."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
-    return [_batch(query.session, row) for row in await tx.all("list_work", head.number)]
-
-
-def _batch(session: str, row: Row) -> Batch:
-    seq, id, source_key, payloads, claim, enqueued_us = row[:6]
-    try:
-        items = decode_json(payloads)
-    except ValueError as error:
-        raise Corrupt("work", str(seq), "payloads", str(error)) from None
-    return Batch(session, id, seq, items, source_key, claim, enqueued_us)
+    rows = [WorkRow(*row) for row in await tx.all("list_work", head.number)]
+    if query.pending:
+        rows = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+    return [batch_of(query.session, row) for row in rows]

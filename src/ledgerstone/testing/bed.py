@@ -25,9 +25,11 @@ from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands.executions import ListExecutions
 from ledgerstone.commands.nodes import ListBranches, ListDrafts, ListNodes, ReadMessages
 from ledgerstone.commands.runs import LatestRun
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
+from ledgerstone.commands.tickets import ListTickets, TicketFilter
 from ledgerstone.commands.turns import ListTurns
 from ledgerstone.commands.work import ListWork
 from ledgerstone.ports.backend import Backend
@@ -150,6 +152,8 @@ class Bed:
             ListDrafts(**place),
             ListWork(**place),
             LatestRun(**place),
+            ListTickets(tenant=tenant, where=TicketFilter(status=None, session=session)),
+            ListExecutions(**place),
             *documents,
         )
 

@@ -9,10 +9,13 @@ Whatever was acknowledged must come back through each of them, because an answer
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import threading
-from collections.abc import Callable, Sequence
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -20,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import fields, force_setattr
 
 from ledgerstone import errors
-from ledgerstone.clock import Clock, ManualClock
+from ledgerstone.clock import Clock, ManualClock, monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import LedgerstoneError, StoreClosed
 from ledgerstone.ports.backend import Backend
@@ -30,6 +33,8 @@ A = TypeVar("A")
 Make = Callable[[Clock], Backend]
 
 ANSWER_WAIT_S = 60.0
+LOOK_S = 0.005
+AT_ONCE = -1
 
 
 class Wrapper:
@@ -59,6 +64,12 @@ class Wrapper:
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         return self.read(queries)
 
+    def changed(self, seen: int, timeout_s: float) -> int:
+        return self.inner.changed(seen, timeout_s)
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        return await self.inner.achanged(seen, timeout_s)
+
     def tenants(self) -> list[str]:
         return self.inner.tenants()
 
@@ -69,11 +80,35 @@ class Wrapper:
         self.inner.close()
 
 
-class Reopening(Wrapper):
+class Asked(ABC):
+    """Waiting by asking again and again, where the one below can not be waited for."""
+
+    @abstractmethod
+    def number(self) -> int:
+        """What changes with every commit."""
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        for pause_s in self._pauses(seen, timeout_s):
+            time.sleep(pause_s)
+        return self.number()
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        for pause_s in self._pauses(seen, timeout_s):
+            await asyncio.sleep(pause_s)
+        return self.number()
+
+    def _pauses(self, seen: int, timeout_s: float) -> Iterator[float]:
+        ends_s = monotonic_s() + timeout_s
+        while self.number() == seen and monotonic_s() < ends_s:
+            yield LOOK_S
+
+
+class Reopening(Asked, Wrapper):
     """Nothing may live only in the memory of the backend that wrote it."""
 
     def __init__(self, factory: Callable[[], Backend]) -> None:
         super().__init__(factory())
+        self._before = 0
         self._factory = factory
         self._written = False
         self._closed = False
@@ -88,10 +123,16 @@ class Reopening(Wrapper):
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         with self._lock:
             if self._written and not self._closed:
+                # The next one counts from the beginning; seen from here the number goes on.
+                self._before = self.number() + 1
                 self.inner.close()
                 self.inner = self._factory()
                 self._written = False
             return self.inner.read(queries)
+
+    def number(self) -> int:
+        with self._lock:
+            return self._before + self.inner.changed(AT_ONCE, 0)
 
     def close(self) -> None:
         with self._lock:
@@ -140,7 +181,7 @@ class Peer:
         self._connection.close()
 
 
-class Remote:
+class Remote(Asked):
     """A backend that lives in the child process, judged by the clock of this one."""
 
     def __init__(self, peer: Peer, number: int, clock: Clock) -> None:
@@ -165,6 +206,10 @@ class Remote:
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         return self.read(queries)
+
+    def number(self) -> int:
+        number: int = self._call("changed", AT_ONCE, 0)
+        return number
 
     def tenants(self) -> list[str]:
         names: list[str] = self._call("tenants")

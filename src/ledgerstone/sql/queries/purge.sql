@@ -19,6 +19,14 @@ update sessions set purged = 1 where number = :number
 -- Attachments belong to the id, not the number, so they go at once.
 delete from attachments where tenant = :tenant and session = :session
 
+-- name: purge_ready(number)
+-- No worker is led to it any more.
+delete from ready where number = :number
+
+-- name: purge_dead(number)
+-- Dead letters are found by their own id, so they go at once.
+delete from dead_work where number = :number
+
 -- name: next_purged(tenant)
 -- A session whose rows are still to be swept.
 select number from sessions where purged = 1 and tenant = :tenant order by number limit 1
@@ -33,8 +41,19 @@ delete from nodes where key in (
 delete from amendments where key between :first and :last
 
 -- name: sweep_turns(number, limit)
--- Some turns.
-delete from turns where pos in (select pos from turns where number = :number limit :limit)
+-- Some turns; not the newest of the file, whose place in the feed would be given out again.
+delete from turns where pos in (select pos from turns
+  where number = :number and pos < (select max(pos) from turns) limit :limit)
+
+-- name: sweep_blank_turns()
+-- What was left of a purged session once is not needed when another commit is the newest.
+delete from turns where number = 0 and pos < (select max(pos) from turns)
+
+-- name: blank_turn(number)
+-- The newest commit of the file: its place stays, and says nothing any more.
+update turns set number = 0, revision = 0, id = '', kind = '', hash = x'', link = x'',
+  created_us = 0, leaf = 0, first_ord = 0, count = 0, usage = null, effects = null
+where number = :number
 
 -- name: sweep_notes(number)
 -- All notes.
@@ -59,6 +78,14 @@ delete from runs where key between :first and :last
 -- name: sweep_work(number)
 -- The queue.
 delete from work where number = :number
+
+-- name: sweep_tickets(number)
+-- All tickets.
+delete from tickets where number = :number
+
+-- name: sweep_executions(number)
+-- All executions.
+delete from executions where number = :number
 
 -- name: sweep_head(number)
 -- The head.

@@ -41,13 +41,32 @@ where number = :number
 
 -- name: sealed_runs(number)
 -- Records of runs; which nodes a run wrote is compared with the nodes.
-select key, id, body, seal from runs
+select key, id, tenant, status, parent_run, created_us, body, seal from runs
 where key between :number << 32 and (:number << 32) + 4294967295
-  and (body is not null or seal is not null)
+  and coalesce(tenant, status, parent_run, created_us, body, seal) is not null
 
 -- name: sealed_work(number)
 -- The queue.
-select number, seq, id, source_key, payloads, claim, claim_fence, enqueued_us, seal from work
+select
+  number, id, queue, later, priority, seq, source_key, delivery, slot, merge, available_us,
+  attempts, max_attempts, backoff_us, last_error, payloads, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us, enqueued_us, seal
+from work where number = :number
+
+-- name: sealed_dead_work(number)
+-- Its dead letters.
+select number, id, tenant, dead_us, reason, body, seal from dead_work where number = :number
+
+-- name: sealed_tickets(number)
+-- Tickets.
+select number, id, tenant, run, status, reason, created_us, expires_us, body, seal
+from tickets
+where number = :number
+
+-- name: sealed_executions(number)
+-- Executions.
+select number, id, tenant, call, message, run, ticket, status, fence, created_us, body, seal
+from executions
 where number = :number
 
 -- name: sealed_attachments(tenant)
@@ -57,7 +76,8 @@ where tenant = :tenant
 
 -- name: sealed_kept_runs(tenant)
 -- Records that outlived their session.
-select tenant, id, body, seal from kept_runs where tenant = :tenant
+select tenant, id, session, status, parent_run, created_us, body, seal
+from kept_runs where tenant = :tenant
 
 -- name: sealed_stubs(tenant)
 -- What stays of purged sessions.
@@ -88,13 +108,45 @@ where number not in (select number from sessions where purged = 0)
 
 -- name: loose_runs()
 -- Runs of no session.
-select key, id, body, seal from runs
+select key, id, tenant, status, parent_run, created_us, body, seal from runs
 where key >> 32 not in (select number from sessions where purged = 0)
-  and (body is not null or seal is not null)
+  and coalesce(tenant, status, parent_run, created_us, body, seal) is not null
 
 -- name: loose_work()
 -- Work of no session.
-select number, seq, id, source_key, payloads, claim, claim_fence, enqueued_us, seal from work
+select
+  number, id, queue, later, priority, seq, source_key, delivery, slot, merge, available_us,
+  attempts, max_attempts, backoff_us, last_error, payloads, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us, enqueued_us, seal
+from work where number not in (select number from sessions where purged = 0)
+
+-- name: loose_dead_work()
+-- Dead letters of no session.
+select number, id, tenant, dead_us, reason, body, seal from dead_work
+where number not in (select number from sessions where purged = 0)
+
+-- name: loose_ready()
+-- Places in the line of no session.
+select number, queue from ready
+where number not in (select number from sessions where purged = 0)
+
+-- name: queue_places(number)
+-- Each queue that has work, its least priority and the greatest seq, and its place in the line.
+select w.queue, w.least, w.last, r.priority from (
+  select queue, min(priority) as least, max(seq) as last from work
+  where number = :number group by queue
+) w left join ready r on r.number = :number and r.queue = w.queue
+
+-- name: loose_tickets()
+-- Tickets of no session.
+select number, id, tenant, run, status, reason, created_us, expires_us, body, seal
+from tickets
+where number not in (select number from sessions where purged = 0)
+
+-- name: loose_executions()
+-- Executions of no session.
+select number, id, tenant, call, message, run, ticket, status, fence, created_us, body, seal
+from executions
 where number not in (select number from sessions where purged = 0)
 
 -- name: loose_attachments(tenant)
@@ -104,7 +156,8 @@ where tenant <> :tenant
 
 -- name: loose_kept_runs(tenant)
 -- Kept records of other tenants.
-select tenant, id, body, seal from kept_runs where tenant <> :tenant
+select tenant, id, session, status, parent_run, created_us, body, seal
+from kept_runs where tenant <> :tenant
 
 -- name: loose_stubs(tenant)
 -- Stubs of other tenants.

@@ -125,4 +125,4 @@ delete from documents where number = :number and name = :name
 -- name: count_rows()
 -- How much is stored, for a health report.
 select (select count(*) from sessions where purged = 0), (select count(*) from nodes),
-  (select count(*) from turns)
+  (select count(*) from turns where number > 0)

@@ -1,41 +1,86 @@
--- The per-session queue.
+-- The per-session queue. Columns of a batch are in the order of WorkRow in rules/work.py.
+-- `unlikely` leads the planner to the index over claims; else it walks the session's whole queue.
 
 -- name: find_batch(number, id, source_key)
 -- A queued batch by its own id or by the key of its source.
-select seq, id, source_key, payloads, claim, enqueued_us from work
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
+  backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us
+from work
 where number = :number
   and id = :id -- if id
   and source_key = :source_key -- if source_key
 
--- name: insert_batch(number, seq, id, source_key, payloads, enqueued_us)
--- A new batch at the end.
-insert into work (number, seq, id, source_key, payloads, enqueued_us)
-values (:number, :seq, :id, :source_key, :payloads, :enqueued_us)
+-- name: insert_batch(number, later, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts, backoff_us, payloads, enqueued_us)
+-- A new batch, unless its id or the key of its source is queued already.
+insert into work (number, later, seq, queue, priority, id, source_key, delivery, slot, merge,
+  available_us, max_attempts, backoff_us, payloads, enqueued_us)
+values (:number, :later, :seq, :queue, :priority, :id, :source_key, :delivery, :slot, :merge,
+  :available_us, :max_attempts, :backoff_us, :payloads, :enqueued_us)
+on conflict do nothing
 
 -- name: count_enqueued(number, enqueued)
 -- Positions are never given out twice.
 update heads set enqueued = :enqueued where number = :number
 
--- name: claimed_batches(number, claim)
--- What a claim owns.
-select seq, id, source_key, payloads, claim, enqueued_us, claim_fence from work
-where number = :number and claim = :claim order by seq
+-- name: promote_work(number, queue, now_us)
+-- What has become available since it was last looked at.
+update work set later = 0
+where number = :number and queue = :queue and later = 1 and available_us <= :now_us
 
--- name: next_batch(number, fence)
--- The oldest batch that nobody owns, or only an older generation.
-select seq from work
-where number = :number and (claim is null or claim_fence < :fence)
-order by seq limit 1
+-- name: candidates(number, queue, fence, now_us, limit)
+-- What may be claimed next, in order: nobody's, or only an older generation's.
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
+  backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us
+from work
+where number = :number and queue = :queue and later = 0
+  and (claim is null or claim_fence < :fence) and available_us <= :now_us
+order by priority, seq limit :limit
 
--- name: claim_batch(number, seq, claim, fence)
+-- name: claim_batch(number, id, attempts, claim, claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
 -- Own a batch.
-update work set claim = :claim, claim_fence = :fence where number = :number and seq = :seq
+update work set attempts = :attempts, claim = :claim, claim_fence = :claim_fence,
+  claim_token = :claim_token, claim_owner = :claim_owner, claimed_us = :claimed_us,
+  claim_expires_us = :claim_expires_us
+where number = :number and id = :id
+
+-- name: claimed_batches(number, claim)
+-- What a claim owns, in order.
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
+  backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us
+from work
+where number = :number and unlikely(claim = :claim) order by priority, seq
+
+-- name: claim_places(number, claim)
+-- Under which fence a claim owns its batches, and in which queues they stand.
+select claim_fence, queue from work where number = :number and unlikely(claim = :claim)
+
+-- name: renew_claim(number, claim, expires_us)
+-- A later end.
+update work set claim_expires_us = max(claim_expires_us, :expires_us)
+where number = :number and unlikely(claim = :claim)
+
+-- name: free_batch(number, id, later, available_us, attempts, last_error)
+-- A batch is nobody's again, now or later.
+update work set later = :later, available_us = :available_us, attempts = :attempts,
+  last_error = :last_error, claim = null, claim_fence = 0, claim_token = null, claim_owner = null,
+  claimed_us = 0, claim_expires_us = 0
+where number = :number and id = :id
 
 -- name: complete_claim(number, claim)
 -- Finished batches leave the queue.
-delete from work where number = :number and claim = :claim
+delete from work where number = :number and unlikely(claim = :claim)
+
+-- name: drop_batch(number, id)
+-- A batch leaves the queue.
+delete from work where number = :number and id = :id
 
 -- name: list_work(number)
--- Everything queued, in order.
-select seq, id, source_key, payloads, claim, enqueued_us from work
+-- Everything queued, in the order it came.
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
+  backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us
+from work
 where number = :number order by seq

@@ -9,7 +9,7 @@ import pytest
 from ledgerstone import Usage, assistant, user
 from ledgerstone.commands.attachments import GetAttachment, RecordIntent
 from ledgerstone.commands.nodes import GetValues
-from ledgerstone.commands.work import EnqueueWork, ListWork
+from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import ClaimLost, IllegalTransition, SchemaTooNew, SchemaTooOld
 from ledgerstone.records.runs import Run
 from ledgerstone.records.state import CHECKPOINT_SCHEMA, check_schema
@@ -246,9 +246,7 @@ class TestEverythingInOneCommit:
     def busy(self, backend: Bed) -> str:
         """A session with a queued batch, an attachment intent and a message."""
         backend.store.messages.append("s", user("go", id="m1"), create=True)
-        backend.write(
-            EnqueueWork(tenant="default", session="s", batch="w1", payloads=(b'{"n":1}',))
-        )
+        backend.store.work.enqueue("s", {"n": 1}, id="w1")
         backend.write(RecordIntent(tenant="default", session="s", id="a1", uri="file:a"))
         return "s"
 

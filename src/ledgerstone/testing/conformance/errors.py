@@ -55,10 +55,18 @@ ABSENT: dict[str, tuple[Read, object]] = {
     "turns.get": (lambda b: b.store.turns.get("x", "x"), None),
     "turns.list": (lambda b: b.store.turns.list("x"), []),
     "runs.get": (lambda b: b.store.runs.get("x"), None),
+    "runs.tree": (lambda b: b.store.runs.tree("x"), None),
+    "runs.list": (lambda b: b.store.runs.list(session="x").items, []),
     "runs.latest": (lambda b: b.store.runs.latest("x"), None),
     "leases.get": (lambda b: b.store.leases.get("x"), None),
     "drafts.list": (lambda b: b.store.drafts.list("x"), []),
     "work.list": (lambda b: b.store.work.list("x"), []),
+    "tickets.get": (lambda b: b.store.tickets.get("x"), None),
+    "tickets.inbox": (lambda b: b.store.tickets.inbox(session="x").items, []),
+    "executions.get": (lambda b: b.store.executions.get("x"), None),
+    "executions.list": (lambda b: b.store.executions.list(session="x"), []),
+    "executions.unresolved": (lambda b: b.store.executions.unresolved(session="x"), []),
+    "runs.recover": (lambda b: b.store.runs.recover(), []),
     "attachments.get": (lambda b: b.store.attachments.get("x", "x"), None),
 }
 

@@ -12,7 +12,20 @@ from ledgerstone.errors import (
     SessionDeleted,
     SessionNotFound,
 )
-from ledgerstone.records.runs import RUN_STATUSES, Run, RunStatus
+from ledgerstone.records.decisions import CallDecision, Decision
+from ledgerstone.records.runs import (
+    RUN_STATUSES,
+    Outcome,
+    Run,
+    RunInput,
+    RunOutput,
+    RunRequest,
+    RunStatus,
+    SeqRange,
+    Termination,
+    Waiting,
+    WaitingTicket,
+)
 from ledgerstone.testing.bed import Bed
 
 LEGAL = {
@@ -37,7 +50,11 @@ class TestRuns:
         made = backend.store.runs.create(session, id="r1", agent="scribe", input={"q": 1})
         backend.reopen()
         assert backend.store.runs.get("r1") == made
-        assert (made.session, made.agent, made.input) == (session, "scribe", {"q": 1})
+        assert (made.session, made.agent, made.input) == (
+            session,
+            "scribe",
+            RunInput(data={"q": 1}),
+        )
         assert made.status == "running"
 
     @pytest.mark.promise(90)
@@ -74,7 +91,7 @@ class TestRuns:
         backend.store.runs.create("other", id="r1")
         assert backend.store.runs.latest(session) is None
 
-    @pytest.mark.promise(94)
+    @pytest.mark.promise(94, 95, 96, 99)
     def test_every_field_comes_back(self, backend: Bed, session: str) -> None:
         run = Run(
             id="r1",
@@ -82,14 +99,52 @@ class TestRuns:
             agent="scribe",
             parent_run="r0",
             status="done",
-            input={"text": "\x00 \ud800", "n": 2**70},
-            output=["a", None],
+            request=RunRequest(
+                origin="a2a",
+                sender="planner",
+                input_messages=["m1", "m2"],
+                input_count=2,
+                extras={"trace": "t"},
+                decisions=[CallDecision(call_id="c1", decision=Decision(action="resume"))],
+                frontend_tools=[{"name": "pick"}],
+                parent_session="s0",
+                transport_id="t1",
+            ),
+            input=RunInput(
+                session=session,
+                range=SeqRange(1, 4),
+                triggers=["m4"],
+                selected=["m1", "m4"],
+                context_policy="recent",
+                compacted_snapshot="snap",
+                data={"text": "\x00 \ud800", "n": 2**70},
+            ),
+            output=RunOutput(
+                session=session, range=SeqRange(5, 5), messages=["m5"], data=["a", None]
+            ),
+            termination=Termination(type="stopped", value={"code": "max_rounds"}),
+            final_output="done \ud800",
             error={"kind": "oops"},
+            dispatch_id="d1",
+            external_id="e1",
+            transport_id="t2",
+            waiting=Waiting(
+                reason="tool_permission",
+                ticket_ids=["k1"],
+                tickets=[
+                    WaitingTicket(id="k1", call_id="c1", tool="pay", arguments=[1], updated_us=4)
+                ],
+                since_dispatch="d0",
+                message="may I?",
+            ),
+            outcome=Outcome(
+                termination=Termination(type="error", value="boom"), final_output="", error=[1]
+            ),
             steps=7,
             input_tokens=11,
             output_tokens=13,
             state={"k": [1.5]},
-            details={"dispatch_id": "d"},
+            details={"colour": "d"},
             created_us=5,
             started_us=6,
             finished_us=7,

@@ -251,6 +251,25 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "work.list": (lambda s, _: s.work.list("s"), []),
     "work.enqueue": (lambda s, _: s.work.enqueue("s", 1), SessionNotFound),
     "work.claim": (lambda s, lease: s.work.claim(lease), SessionNotFound),
+    "work.take": (lambda s, _: s.work.take(), None),
+    "work.cancel": (lambda s, _: s.work.cancel("s", "w1"), None),
+    "work.dead": (lambda s, _: s.work.dead(total=True).total, 0),
+    "work.replay": (lambda s, _: s.work.replay("w2"), NotFound),
+    "work.drop": (lambda s, _: s.work.drop("w2"), False),
+    "work.stuck": (lambda s, _: s.work.stuck(), []),
+    "work.stuck of one": (lambda s, _: s.work.stuck("s"), []),
+    "tickets.get": (lambda s, _: s.tickets.get("k1"), None),
+    "tickets.list": (lambda s, _: s.tickets.list(status=None).items, []),
+    "tickets.resolve": (lambda s, _: s.tickets.resolve("k1", "approve", by="x"), NotFound),
+    "tickets.cancel": (lambda s, _: s.tickets.cancel("k1"), False),
+    "tickets.expire": (lambda s, _: s.tickets.expire(), []),
+    "executions.get": (lambda s, _: s.executions.get("x1"), None),
+    "executions.list": (lambda s, _: s.executions.list(message="m1"), []),
+    "executions.unresolved": (lambda s, _: s.executions.unresolved(), []),
+    "executions.finish": (lambda s, _: s.executions.finish("x1", result=1), NotFound),
+    "executions.retry": (lambda s, _: s.executions.retry("x1"), NotFound),
+    "executions.start": (lambda s, _: s.executions.start("s", ticket="k1"), SessionNotFound),
+    "runs.recover": (lambda s, _: s.runs.recover(), []),
     "attachments.get": (lambda s, _: s.attachments.get("s", "a1"), None),
     "attachments.uncommitted": (lambda s, _: s.attachments.uncommitted(before=2**60), []),
     "attachments.forget": (lambda s, _: s.attachments.forget("s", "a1"), False),
@@ -267,12 +286,17 @@ class TestTenants:
         store.sessions.create(id="s", user="u", document={"total_cost": 1})
         with store.turns.begin("s", id="t1", run_id="r1") as turn:
             turn.user("secret", id="m1")
+            turn.ask("c1", tool="pay", id="k1", expires_s=0)
             turn.run("running")
             turn.state(k=1)
+        store.executions.start("s", id="x1", call_id="c2", tool="pay", message="m1")
         store.branches.create("s", "side", at="m1")
         store.messages.amend("m1", session="s", metadata={"v": 1})
         store.nodes.annotate("s", "m1", {"note": 1})
-        store.work.enqueue("s", 1)
+        store.work.enqueue("s", 2, id="w2")
+        with store.work.hold() as (_, claim):
+            store.work.fail(claim, "no", bury=True)
+        store.work.enqueue("s", 1, id="w1")
         store.attachments.intent("s", "a1", "file:a")
         with suppress(ZeroDivisionError), store.turns.begin("s").draft(id="d1"):
             raise ZeroDivisionError

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ledgerstone import Usage, user
 from ledgerstone.errors import InvalidValue
-from ledgerstone.records.runs import Run
+from ledgerstone.records.runs import Run, RunInput
 from ledgerstone.records.sessions import Graph
 from ledgerstone.records.state import GraphDelta, Policy, SessionState
 from ledgerstone.testing.bed import Bed
@@ -110,7 +110,7 @@ class TestSessionState:
     ) -> None:
         store = backend.store
         request, _ = store.messages.compact(session, "so far", tail_start="m1")
-        given = {"thread": session, "compacted_snapshot_id": request.id, "selected_ids": []}
+        given = RunInput(session=session, compacted_snapshot=request.id, context_policy="recent")
         store.runs.put(Run(id="r1", session=session, input=given))
         with store.turns.begin(session) as turn:
             turn.head(frames=[{"frame_id": "f1", "reason": "compaction"}], current_frame="f1")

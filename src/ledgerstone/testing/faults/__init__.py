@@ -11,6 +11,12 @@
     lease_load  random lease calls of many workers, written down; linear: could they be true?
     clocks      leases while the clocks jump; expiry: the moment a lease ends, and strangers
     fences      fences over restart, purge and re-creation
+    queue_load      producers and workers on one queue; queue_crew: as processes that are killed
+    queue_accounts  the books of it: nothing lost, done twice, held by two or out of order
+    queue_calls     random queue calls, written down; queue_linear: could they be true?
+    queue_clocks    queues while the clocks jump
+    queue_poison    items that fail for ever, or kill their worker
+    queue_sabotage  backends that forget a rule of the queue
     backups     copies made under load: a prefix of what was acknowledged
     scans       page by page while others append, delete and branch
     handles     several handles on one place in one process, others come and go

@@ -10,12 +10,16 @@ and the end of the call: while that lies on both sides of the expiry, both answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
+from typing import Any
 
 import msgspec
 
 STATES_MAX = 5_000_000
+
+Rules = Callable[[Any, Any], Iterator[Any]]
+"""From a state and a call to the states that it may lead to."""
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,18 +55,24 @@ class Head(msgspec.Struct, frozen=True):
     revision: int = 0
 
 
-def check(history: Iterable[Op]) -> Iterator[str]:
-    """One sentence for each session whose history no order explains."""
+def check(
+    history: Iterable[Op], rules: Rules | None = None, first: Hashable | None = None
+) -> Iterator[str]:
+    """One sentence for each session whose history no order explains.
+
+    `rules` say where a call leads from a state, `first` is the state at the beginning; without
+    them, leases are judged.
+    """
     ordered = sorted(history, key=lambda op: (op.session, op.start_s))
     for session, ops in groupby(ordered, key=lambda op: op.session):
-        stuck = _explain(list(ops))
+        stuck = _explain(list(ops), rules or steps, first or Head())
         if stuck is not None:
             yield f"{session}: no order explains {stuck}"
 
 
-def _explain(ops: list[Op]) -> Op | None:
+def _explain(ops: list[Op], rules: Rules, state: Hashable) -> Op | None:
     """None when an order was found, else the call that no order could get past."""
-    first = _Place(0, frozenset(), Head())
+    first = _Place(0, frozenset(), state)
     seen, waiting, furthest = {first}, [first], first
     while waiting:
         place = waiting.pop()
@@ -71,7 +81,7 @@ def _explain(ops: list[Op]) -> Op | None:
         if len(seen) > STATES_MAX:
             raise AssertionError(f"{len(ops)} calls are too many to judge at once")
         furthest = max(furthest, place, key=lambda one: one.done + len(one.ahead))
-        for following in _following(ops, place):
+        for following in _following(ops, place, rules):
             if following not in seen:
                 seen.add(following)
                 waiting.append(following)
@@ -83,7 +93,7 @@ class _Place(msgspec.Struct, frozen=True):
 
     done: int
     ahead: frozenset[int]
-    head: Head
+    state: Hashable
 
 
 def _next(ops: list[Op], place: _Place) -> list[int]:
@@ -99,24 +109,25 @@ def _next(ops: list[Op], place: _Place) -> list[int]:
     return [n for n in found if ops[n].start_s <= earliest_end_s]
 
 
-def _following(ops: list[Op], place: _Place) -> Iterator[_Place]:
+def _following(ops: list[Op], place: _Place, rules: Rules) -> Iterator[_Place]:
     # The one that ended first is pushed last and so tried first: it is the likeliest next.
     for n in sorted(_next(ops, place), key=lambda n: -ops[n].end_s):
-        for head in steps(place.head, ops[n]):
+        for state in rules(place.state, ops[n]):
             done, ahead = place.done, set(place.ahead) | {n}
             while done in ahead:
                 ahead.remove(done)
                 done += 1
-            yield _Place(done, frozenset(ahead), head)
+            yield _Place(done, frozenset(ahead), state)
 
 
 def steps(head: Head, op: Op) -> Iterator[Head]:
     """Where the call leads from here when it answers as recorded; nothing when it can not."""
-    for live in _lives(head, op):
+    for live in lives(head, op):
         yield from _RULES[op.call](head, op, live)
 
 
-def _lives(head: Head, op: Op) -> Iterator[bool]:
+def lives(head: Head, op: Op) -> Iterator[bool]:
+    """Whether somebody holds the session, for each way in which the clock may have been read."""
     if head.owner is not None and head.expires_us > op.start_us:
         yield True
     if head.owner is None or head.expires_us <= op.end_us:
@@ -126,7 +137,7 @@ def _lives(head: Head, op: Op) -> Iterator[bool]:
 def _take(head: Head, op: Op, live: bool) -> Iterator[Head]:
     if not live:
         granted = Head(head.fence + 1, op.owner, op.token, op.got_expires_us, head.revision)
-        if _answers(op, granted) and _is_end(op, op.got_expires_us):
+        if answers(op, granted) and is_end(op):
             yield granted
     elif head.owner != op.owner:
         if op.result == "no":
@@ -150,8 +161,8 @@ def _extended(head: Head, op: Op) -> Iterator[Head]:
     """The same grant with a later end, or with the end it has when that is later."""
     longer = msgspec.structs.replace(head, expires_us=op.got_expires_us)
     kept = op.got_expires_us == head.expires_us
-    later = op.got_expires_us > head.expires_us and _is_end(op, op.got_expires_us)
-    if _answers(op, longer) and (kept or later):
+    later = op.got_expires_us > head.expires_us and is_end(op)
+    if answers(op, longer) and (kept or later):
         yield longer
 
 
@@ -171,7 +182,7 @@ def _break(head: Head, op: Op, live: bool) -> Iterator[Head]:
 
 
 def _get(head: Head, op: Op, live: bool) -> Iterator[Head]:
-    told = _answers(op, head) and op.got_expires_us == head.expires_us
+    told = answers(op, head) and op.got_expires_us == head.expires_us
     if told if live else op.result == "no":
         yield head
 
@@ -194,13 +205,14 @@ def _holds(head: Head, op: Op) -> bool:
     return (head.owner, head.token, head.fence) == (op.owner, op.token, op.fence)
 
 
-def _answers(op: Op, head: Head) -> bool:
+def answers(op: Op, head: Head) -> bool:
     """Whether this lease was the answer."""
     return op.result == "ok" and (op.got_fence, op.got_token) == (head.fence, head.token)
 
 
-def _is_end(op: Op, expires_us: int) -> bool:
-    return op.start_us + op.ttl_us <= expires_us <= op.end_us + op.ttl_us
+def is_end(op: Op) -> bool:
+    """Whether the lease that it got ends as long after the call as was asked for."""
+    return op.start_us + op.ttl_us <= op.got_expires_us <= op.end_us + op.ttl_us
 
 
 _RULES = {

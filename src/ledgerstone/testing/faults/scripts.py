@@ -27,6 +27,7 @@ from ledgerstone.commands.sessions import (
     SweepPurged,
     UpdateSession,
 )
+from ledgerstone.commands.tickets import NewTicket, ResolveTicket
 from ledgerstone.commands.turns import (
     Amendment,
     BranchMove,
@@ -35,13 +36,22 @@ from ledgerstone.commands.turns import (
     NewNode,
     Rewind,
 )
-from ledgerstone.commands.work import ClaimWork, EnqueueWork
+from ledgerstone.commands.work import (
+    ClaimWork,
+    EnqueueWork,
+    FailClaim,
+    NewBatch,
+    ReplayWork,
+    TakeWork,
+)
+from ledgerstone.records.decisions import Decision
 from ledgerstone.records.messages import ROLES, MessageBody, Role
 from ledgerstone.records.parts import Text
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.records.usage import Usage, UsageEntry
+from ledgerstone.records.work import QUEUE_DEFAULT
 from ledgerstone.rules.chain import turn_hash
 from ledgerstone.testing.faults.commits import TENANT
 
@@ -115,6 +125,83 @@ def _before() -> list[tuple[Command[Any], ...]]:
     ]
 
 
+def enqueue(session: str, id: str, **rest: Any) -> EnqueueWork:
+    """One payload for a session."""
+    return EnqueueWork(tenant=TENANT, batch=batch(session, id, **rest))
+
+
+def batch(session: str, id: str, **rest: Any) -> NewBatch:
+    """The same, for a commit."""
+    return NewBatch(session=session, id=id, payloads=b'[{"n":1}]', **rest)
+
+
+def take(claim: str, ttl_us: int = LEASE_US) -> TakeWork:
+    """Take whatever is ready; lease and claim have tokens that are named after the claim."""
+    return TakeWork(
+        tenant=TENANT,
+        queue=QUEUE_DEFAULT,
+        owner="bob",
+        lease_token=f"lease of {claim}",
+        claim=claim,
+        claim_token=token_of(claim),
+        ttl_us=ttl_us,
+    )
+
+
+def token_of(claim: str) -> str:
+    """The token under which `claim` is made in these plays."""
+    return f"token of {claim}"
+
+
+def fail(session: str, claim: str, **rest: Any) -> FailClaim:
+    """The worker gives up."""
+    return FailClaim(
+        tenant=TENANT, session=session, claim=claim, token=token_of(claim), error="no luck", **rest
+    )
+
+
+def _worker(claim: str) -> dict[str, Any]:
+    return {"owner": "bob", "token": token_of(claim), "ttl_us": LEASE_US}
+
+
+def _work() -> list[tuple[Command[Any], ...]]:
+    """The queue: taken, failed, completed with a question and more work, decided, buried."""
+    held, asked = (
+        Guard(1, "lease of c2"),
+        NewTicket(id="ticket", call_id="call", tool="send", arguments=b'{"to":"eve"}'),
+    )
+    decision = Decision(id="decision", action="resume", by="eve")
+    return [
+        (
+            enqueue("other", "w2"),
+            enqueue("beta", "w3", priority=1),
+            enqueue("base", "w4", priority=200),
+        ),
+        (take("c2"),),
+        (fail("beta", "c2", delay_us=0),),
+        (ClaimWork(tenant=TENANT, session="beta", claim="c3", guard=held, **_worker("c3")),),
+        (
+            talk(
+                "beta",
+                "e3",
+                guard=held,
+                complete=("c3",),
+                tickets=(asked,),
+                enqueue=(batch("other", "w5"),),
+                release=True,
+            ),
+        ),
+        (
+            ResolveTicket(
+                tenant=TENANT, id="ticket", decision=decision, batch="w6", queue=QUEUE_DEFAULT
+            ),
+        ),
+        (take("c4"),),
+        (fail("other", "c4", bury=True),),
+        (ReplayWork(tenant=TENANT, batch="w2"),),
+    ]
+
+
 def _play() -> list[tuple[Command[Any], ...]]:
     place: dict[str, Any] = {"tenant": TENANT}
     alpha: dict[str, Any] = {"tenant": TENANT, "session": "alpha"}
@@ -138,9 +225,10 @@ def _play() -> list[tuple[Command[Any], ...]]:
         (RecordIntent(id="file", uri="blob:1", **alpha),),
         (rich_turn("alpha", "a3", guard=held),),
         (RenewLease(owner="ann", token="token", fence=1, ttl_us=LEASE_US, **alpha),),
-        (EnqueueWork(batch="w1", payloads=(b'{"n":1}',), **alpha),),
-        (ClaimWork(claim="c1", guard=held, **alpha),),
+        (enqueue("alpha", "w1"),),
+        (ClaimWork(claim="c1", **_worker("c1"), guard=held, **alpha),),
         (talk("alpha", "a4", guard=held, complete=("c1",), release=True),),
+        *_work(),
         (CopySession(source="base", target=_new("forked"), whole=False, turn="fork", **place),),
         (CopySession(source="base", target=_new("copied"), whole=True, turn="copy", **place),),
         (talk("forked", "f1"),),
@@ -176,5 +264,9 @@ def _timed(groups: list[tuple[Command[Any], ...]], first: int) -> tuple[Step, ..
 
 HISTORY = _timed(_before(), 0)
 PLAY = _timed(_play(), len(HISTORY))
-SHORT = tuple(PLAY[n] for n in (0, 1, 3, 4, 5, 6, 7, 12))
+WORK_STEPS = range(12, 21)
+SHORT = tuple(PLAY[n] for n in (0, 1, 3, 4, 5, 6, 7, 21))
 """The eight steps that show most, for loops in which every point costs a process."""
+
+WORK = tuple(PLAY[n] for n in (3, *WORK_STEPS))
+"""The steps of the queue, for the same loops, and the one that makes their session."""

@@ -36,13 +36,27 @@ from ledgerstone.commands.sessions import (
     UpdateSession,
 )
 from ledgerstone.commands.turns import Amendment, Rewind
+from ledgerstone.commands.work import AbandonClaim, ListWork, RenewClaim, ReplayWork
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.testing.faults.commits import TENANT
 from ledgerstone.testing.faults.disk import Fault
 from ledgerstone.testing.faults.folder_disk import AnyDisk
-from ledgerstone.testing.faults.scripts import SALT, SESSIONS, START_US, Step, rich_turn, talk, turn
+from ledgerstone.testing.faults.scripts import (
+    SALT,
+    SESSIONS,
+    START_US,
+    Step,
+    batch,
+    enqueue,
+    fail,
+    rich_turn,
+    take,
+    talk,
+    token_of,
+    turn,
+)
 from ledgerstone.testing.faults.storage import Change, Stage, checkpoints_often, close, examine
 from ledgerstone.testing.faults.told import Told, perform
 
@@ -105,7 +119,13 @@ class Author:
         session = random.choice(SESSIONS[:6])
         lease = told.model.backend.read([GetLease(tenant=TENANT, session=session)])[0]
         guard = Guard() if lease is None else Guard(lease.fence, lease.token)
-        made = self._turn(session, guard) if random.random() < 0.6 else self._other(session, lease)
+        draw = random.random()
+        if draw < 0.5:
+            made = self._turn(session, guard)
+        elif draw < 0.75:
+            made = self._work(session, guard, told)
+        else:
+            made = self._other(session, lease)
         self._sent.append(made)
         return made
 
@@ -128,6 +148,32 @@ class Author:
         if kind == "tombstone":
             return turn(session, id, kind=kind, tombstones=(self._node(),), **rest)
         return turn(session, id, kind=kind, rewind=Rewind(pop=1), **rest)
+
+    def _work(self, session: str, guard: Guard, told: Told) -> Command[Any]:
+        """Something about the queue; claims are those that stand in it, of whatever generation."""
+        random = self._random
+        place: dict[str, Any] = {"tenant": TENANT, "session": session}
+        self._turns += 1
+        id, ttl_us = f"t{self._turns}", random.choice((1, 60)) * US_PER_S
+        queued = told.model.backend.read([ListWork(**place)])[0]
+        claims = [one.claim for one in queued if one.claim is not None] or ["none"]
+        claim = random.choice(claims)
+        owned: dict[str, Any] = {**place, "claim": claim, "token": token_of(claim)}
+        rest: dict[str, Any] = {"priority": random.choice((1, 128)), "max_attempts": 2}
+        target = random.choice(SESSIONS[:6])
+        makers: list[Callable[[], Command[Any]]] = [
+            lambda: enqueue(session, f"w{random.randint(1, 30)}", **rest),
+            lambda: enqueue(session, id, delay_us=ttl_us, **rest),
+            lambda: take(id, ttl_us),
+            lambda: take(id, ttl_us),
+            lambda: fail(session, claim),
+            lambda: RenewClaim(ttl_us=ttl_us, **owned),
+            lambda: AbandonClaim(**owned),
+            lambda: ReplayWork(tenant=TENANT, batch=f"w{random.randint(1, 30)}"),
+            lambda: talk(session, id, guard=guard, enqueue=(batch(target, id, **rest),)),
+            lambda: talk(session, id, guard=guard, complete=(claim,), release=True),
+        ]
+        return random.choice(makers)()
 
     def _other(self, session: str, lease: Any) -> Command[Any]:
         random = self._random
@@ -225,6 +271,8 @@ class Simulation:
             self.outcome.commands += 1
             before = len(self.told.done)
             perform(backend, [Step(self._clock.now_us(), (command,))], self._clock, self.told, disk)
+            # What the store does by itself must not race the next command: seeds repeat exactly.
+            self._stage.settle(backend)
             self._note(len(self.told.done) - before, command, self.told.errors)
             if disk.dead:
                 return

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 import msgspec
@@ -20,6 +21,7 @@ from ledgerstone.errors import Fenced, LeaseExpired, LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.leases import AnyLease, Lease
 from ledgerstone.records.messages import user
+from ledgerstone.records.work import Claim
 from ledgerstone.testing.faults.commits import TENANT
 from ledgerstone.testing.faults.histories import read_back
 from ledgerstone.testing.faults.processes import Child, Say
@@ -206,6 +208,7 @@ def _commit(store: Store, lease: AnyLease, name: str) -> str:
 
 
 def _commit_until_refused(say: Say, store: Store, lease: AnyLease) -> Woken:
+    claim = _claimed(store, lease)
     say(msgspec.json.encode(Held(lease.session, lease.fence)))
     acked: list[str] = []
     ended, by_itself = "nobody refused it", 0
@@ -220,15 +223,32 @@ def _commit_until_refused(say: Say, store: Store, lease: AnyLease) -> Woken:
                 break
             by_itself += 1  # Nobody has taken over yet: its own heartbeat took the lease again.
         threading.Event().wait(COMMIT_PAUSE_S)
-    answers = {name: _answer(write, store, lease) for name, write in STALE_WRITES.items()}
+    answers = {name: _answer(partial(write, store, lease)) for name, write in STALE_WRITES.items()}
+    if claim is not None:
+        for name, use in STALE_CLAIMS.items():
+            answers[name] = _answer(partial(use, store, lease, claim))
     return Woken(lease.session, tuple(acked), ended, answers, by_itself)
 
 
-def _answer(write: Callable[[Store, AnyLease], object], store: Store, lease: AnyLease) -> str:
+def _claimed(store: Store, lease: AnyLease) -> Claim | None:
+    """What it works on; on a slow machine the lease may be over before that."""
     try:
-        return repr(write(store, lease))
+        return store.work.claim(lease)
+    except LedgerstoneError:
+        return None
+
+
+def _answer(write: Callable[[], object]) -> str:
+    try:
+        return repr(write())
     except LedgerstoneError as error:
         return type(error).__name__
+
+
+def _complete(store: Store, lease: AnyLease, claim: Claim) -> object:
+    turn = store.turns.begin(lease)
+    turn.complete(claim)
+    return turn.commit()
 
 
 def _draft(store: Store, lease: AnyLease) -> int:
@@ -256,4 +276,18 @@ STALE_WRITES: dict[str, Callable[[Store, AnyLease], object]] = {
     "release": lambda store, lease: store.leases.release(lease),
 }
 
-EXPECTED = dict.fromkeys(STALE_WRITES, ("Fenced",)) | {"note": ("1",), "release": ("False",)}
+STALE_CLAIMS: dict[str, Callable[[Store, AnyLease, Claim], object]] = {
+    "claim, completed": _complete,
+    "claim, renewed": lambda store, lease, claim: store.work.renew(claim),
+    "claim, failed": lambda store, lease, claim: store.work.fail(claim, "too late"),
+    "claim, handed back": lambda store, lease, claim: store.work.abandon(claim),
+}
+
+EXPECTED = dict.fromkeys(STALE_WRITES, ("Fenced",)) | {
+    "note": ("1",),
+    "release": ("False",),
+    "claim, completed": ("Fenced",),
+    "claim, renewed": ("ClaimLost",),
+    "claim, failed": ("ClaimLost",),
+    "claim, handed back": ("False",),
+}

@@ -35,8 +35,9 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
     SweepPurged,
 )
+from ledgerstone.commands.tickets import ListTickets, TicketFilter
 from ledgerstone.commands.turns import CommitTurn, ListTurns, VerifySession
-from ledgerstone.commands.work import ListWork
+from ledgerstone.commands.work import ExplainWork, ListDead, ListWork, PeekWork
 from ledgerstone.errors import (
     BackendError,
     Damaged,
@@ -45,6 +46,7 @@ from ledgerstone.errors import (
     Unavailable,
 )
 from ledgerstone.ports.backend import Backend
+from ledgerstone.records.work import QUEUE_DEFAULT
 from ledgerstone.testing.bed import DOCUMENTS
 from ledgerstone.testing.faults.commits import TENANT
 from ledgerstone.testing.faults.folder_disk import AnyDisk
@@ -273,7 +275,11 @@ def questions(sessions: Sequence[str]) -> list[Query[Any]]:
     """Everything that can be asked about these sessions."""
     place: dict[str, Any] = {"tenant": TENANT}
     asked: list[Query[Any]] = [
-        ListSessions(where=EVERYTHING, order="id", total=True, limit=500, **place)
+        ListSessions(where=EVERYTHING, order="id", total=True, limit=500, **place),
+        PeekWork(queue=QUEUE_DEFAULT, **place),
+        ExplainWork(limit=500, **place),
+        ListDead(limit=500, **place),
+        ListTickets(where=TicketFilter(status=None), limit=500, **place),
     ]
     for session in sessions:
         of: dict[str, Any] = {"tenant": TENANT, "session": session}

@@ -29,6 +29,14 @@ def _turn(store: Any, act: Callable[[Any], object]) -> None:
         act(turn)
 
 
+def _approve(store: Any, value: Any, **edited: Any) -> None:
+    """Ask, say yes and start: what is started must be what was asked, to the byte."""
+    with store.turns.begin("s") as turn:
+        turn.ask("c", tool="t", arguments=[value], id="k")
+    store.tickets.resolve("k", "approve", by="ada", result=[value], **edited)
+    store.executions.start("s", ticket="k", id="x")
+
+
 def _node(store: Any) -> Any:
     return store.nodes.get("s", "n", notes=True)
 
@@ -122,7 +130,7 @@ JSON_PLACES: dict[str, Place] = {
     "run input": Place(
         ("input",),
         lambda s, v: s.runs.create("s", id="r", input=[v]),
-        lambda s: s.runs.get("r").input[0],
+        lambda s: s.runs.get("r").input.data[0],
     ),
     "run details": Place(
         ("details",),
@@ -132,7 +140,29 @@ JSON_PLACES: dict[str, Place] = {
     "run output": Place(
         ("output",),
         lambda s, v: _turn(s, lambda turn: turn.run("done", output={"v": v})),
-        lambda s: s.runs.latest("s").output["v"],
+        lambda s: s.runs.latest("s").output.data["v"],
+    ),
+    "approved arguments": Place(
+        ("arguments", "ticket", "execution", "result"),
+        _approve,
+        lambda s: s.executions.get("x").arguments[0],
+    ),
+    "edited arguments": Place(
+        ("arguments", "ticket", "execution", "result"),
+        lambda s, v: _approve(s, 1, arguments={"v": v}),
+        lambda s: s.executions.get("x").arguments["v"],
+    ),
+    "decision": Place(
+        ("result", "arguments", "ticket", "execution"),
+        _approve,
+        lambda s: s.tickets.get("k").decision.result[0],
+    ),
+    "execution result": Place(
+        ("result", "execution"),
+        lambda s, v: s.executions.finish(
+            s.executions.start("s", call_id="c", tool="t", id="x"), result=v
+        ),
+        lambda s: s.executions.get("x").result,
     ),
     "payload": Place(
         ("payload",),

@@ -13,6 +13,11 @@
 --   runs       one row per session and run: its record, when there is one, and the stretch of
 --              the session it wrote; nodes name their run by its number in the session
 --   kept_runs  records of runs that outlive their purged session
+--   tickets    tool calls that wait, or waited, for a decision
+--   executions tool calls: the intent, later the outcome
+--   work       what a session has still to do; `later` 1: not available yet when it was last looked at
+--   ready      one row per session and queue with work: when a worker may take the session
+--   dead_work  batches that had their attempts
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
 --
 -- `seal` is a checksum over the columns of a row that no link of the chain vouches for
@@ -178,18 +183,76 @@ create table runs (
   id text not null,
   first_ord integer not null default 0,
   last_ord integer not null default 0,
+  tenant text,
+  status text,
+  parent_run text,
+  created_us integer,
   body blob,
   seal integer
 ) strict;
 create unique index runs_id on runs (id, key >> 32);
+create index runs_created on runs (tenant, created_us, id) where tenant is not null;
+create index runs_open on runs (tenant, status, created_us, id)
+  where tenant is not null and status <> 'done';
+create index runs_parent on runs (tenant, parent_run, created_us, id)
+  where tenant is not null and parent_run is not null;
 
 create table kept_runs (
   tenant text not null,
   id text not null,
+  session text not null,
+  status text not null,
+  parent_run text,
+  created_us integer not null,
   body blob not null,
   seal integer,
   primary key (tenant, id)
 ) strict, without rowid;
+create index kept_runs_created on kept_runs (tenant, created_us, id);
+create index kept_runs_session on kept_runs (tenant, session, created_us, id);
+create index kept_runs_parent on kept_runs (tenant, parent_run, created_us, id)
+  where parent_run is not null;
+
+create table tickets (
+  tenant text not null,
+  id text not null,
+  number integer not null,
+  run text,
+  status text not null,
+  reason text,
+  created_us integer not null,
+  expires_us integer,
+  body blob not null,
+  seal integer,
+  primary key (tenant, id)
+) strict, without rowid;
+create index tickets_session on tickets (number, created_us, id);
+create index tickets_status on tickets (tenant, status, created_us, id);
+create index tickets_expiry on tickets (tenant, expires_us, id)
+  where status = 'open' and expires_us is not null;
+create index tickets_created on tickets (tenant, created_us, id);
+
+create table executions (
+  tenant text not null,
+  id text not null,
+  number integer not null,
+  call text not null,
+  message text,
+  run text,
+  ticket text,
+  status text not null,
+  fence integer,
+  created_us integer not null,
+  body blob not null,
+  seal integer,
+  primary key (tenant, id)
+) strict, without rowid;
+create index executions_session on executions (number, created_us, id);
+create index executions_call on executions (number, call);
+create index executions_message on executions (message, created_us, id)
+  where message is not null;
+create index executions_run on executions (run, created_us, id) where run is not null;
+create index executions_started on executions (tenant, created_us, id) where status = 'started';
 
 create table attachments (
   tenant text not null,
@@ -205,17 +268,58 @@ create index attachments_open on attachments (tenant, intent_us) where committed
 
 create table work (
   number integer not null,
+  queue text not null,
+  later integer not null,
+  priority integer not null,
   seq integer not null,
   id text not null,
   source_key text,
+  delivery text not null,
+  slot text not null,
+  merge text not null,
+  available_us integer not null,
+  attempts integer not null default 0,
+  max_attempts integer,
+  backoff_us integer not null default 0,
+  last_error text,
   payloads blob not null,
   claim text,
   claim_fence integer not null default 0,
+  claim_token text,
+  claim_owner text,
+  claimed_us integer not null default 0,
+  claim_expires_us integer not null default 0,
   enqueued_us integer not null,
   seal integer,
-  primary key (number, seq)
+  primary key (number, queue, later, priority, seq)
 ) strict, without rowid;
 create unique index work_id on work (number, id);
+create unique index work_source on work (number, source_key) where source_key is not null;
+create index work_claim on work (number, claim) where claim is not null;
+create index work_later on work (number, queue, available_us) where later = 1;
+
+create table ready (
+  number integer not null,
+  queue text not null,
+  tenant text not null,
+  priority integer not null,
+  due_us integer not null,
+  primary key (number, queue)
+) strict, without rowid;
+create index ready_due on ready (tenant, queue, priority, due_us, number);
+
+create table dead_work (
+  tenant text not null,
+  id text not null,
+  number integer not null,
+  dead_us integer not null,
+  reason text not null,
+  body blob not null,
+  seal integer,
+  primary key (tenant, id, number)
+) strict, without rowid;
+create index dead_work_time on dead_work (tenant, dead_us, id);
+create index dead_work_session on dead_work (number, dead_us, id);
 
 create table stubs (
   tenant text not null,

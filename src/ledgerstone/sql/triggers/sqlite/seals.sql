@@ -119,16 +119,16 @@ end;
 create temp trigger if not exists seal_new_kept_runs after insert on main.kept_runs
 begin
   update kept_runs set seal = ledger_seal(
-    new.tenant, new.id, new.body)
+    new.tenant, new.id, new.session, new.status, new.parent_run, new.created_us, new.body)
   where tenant = new.tenant and id = new.id;
 end;
 
 create temp trigger if not exists seal_kept_runs after update of
-  tenant, id, body
+  tenant, id, session, status, parent_run, created_us, body
 on main.kept_runs
 begin
   update kept_runs set seal = ledger_seal(
-    new.tenant, new.id, new.body)
+    new.tenant, new.id, new.session, new.status, new.parent_run, new.created_us, new.body)
   where tenant = new.tenant and id = new.id;
 end;
 
@@ -151,19 +151,43 @@ end;
 create temp trigger if not exists seal_new_work after insert on main.work
 begin
   update work set seal = ledger_seal(
-    new.number, new.seq, new.id, new.source_key, new.payloads, new.claim, new.claim_fence,
-    new.enqueued_us)
-  where number = new.number and seq = new.seq;
+    new.number, new.id, new.queue, new.later, new.priority, new.seq, new.source_key, new.delivery,
+    new.slot, new.merge, new.available_us, new.attempts, new.max_attempts, new.backoff_us,
+    new.last_error, new.payloads, new.claim, new.claim_fence, new.claim_token, new.claim_owner,
+    new.claimed_us, new.claim_expires_us, new.enqueued_us)
+  where number = new.number and queue = new.queue and later = new.later
+    and priority = new.priority and seq = new.seq;
 end;
 
 create temp trigger if not exists seal_work after update of
-  number, seq, id, source_key, payloads, claim, claim_fence, enqueued_us
+  number, id, queue, later, priority, seq, source_key, delivery, slot, merge, available_us,
+  attempts, max_attempts, backoff_us, last_error, payloads, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us, enqueued_us
 on main.work
 begin
   update work set seal = ledger_seal(
-    new.number, new.seq, new.id, new.source_key, new.payloads, new.claim, new.claim_fence,
-    new.enqueued_us)
-  where number = new.number and seq = new.seq;
+    new.number, new.id, new.queue, new.later, new.priority, new.seq, new.source_key, new.delivery,
+    new.slot, new.merge, new.available_us, new.attempts, new.max_attempts, new.backoff_us,
+    new.last_error, new.payloads, new.claim, new.claim_fence, new.claim_token, new.claim_owner,
+    new.claimed_us, new.claim_expires_us, new.enqueued_us)
+  where number = new.number and queue = new.queue and later = new.later
+    and priority = new.priority and seq = new.seq;
+end;
+
+create temp trigger if not exists seal_new_dead_work after insert on main.dead_work
+begin
+  update dead_work set seal = ledger_seal(
+    new.number, new.id, new.tenant, new.dead_us, new.reason, new.body)
+  where tenant = new.tenant and id = new.id and number = new.number;
+end;
+
+create temp trigger if not exists seal_dead_work after update of
+  number, id, tenant, dead_us, reason, body
+on main.dead_work
+begin
+  update dead_work set seal = ledger_seal(
+    new.number, new.id, new.tenant, new.dead_us, new.reason, new.body)
+  where tenant = new.tenant and id = new.id and number = new.number;
 end;
 
 create temp trigger if not exists seal_new_stubs after insert on main.stubs

@@ -1,0 +1,190 @@
+"""store.executions: tool calls, written down before they are made."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET
+
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.running import AsyncRunning
+from ledgerstone.commands.executions import (
+    FinishExecution,
+    GetExecution,
+    ListExecutions,
+    RetryExecution,
+    StartExecution,
+)
+from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.executions import finish_of, start_of
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.leases import AnyLease
+
+ExecutionList: TypeAlias = list[Execution]
+
+
+class AsyncExecutions:
+    """What tools were called, and what came of it."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+
+    async def start(
+        self,
+        session: SessionRef | AnyLease,
+        *,
+        call_id: str | None = None,
+        tool: str | None = None,
+        arguments: Any = UNSET,
+        run_id: IdRef | None = None,
+        message: IdRef | None = None,
+        key: str | None = None,
+        ticket: IdRef | None = None,
+        id: str | None = None,
+        lease: AnyLease | None = None,
+    ) -> Execution:
+        """The durable intent: call the tool only after this, with `key` as its idempotency key.
+
+        With a ticket, call, tool and arguments are those that were approved. A call that has an
+        outcome already is answered with it. Errors: ExecutionUnresolved when it was started and
+        nobody knows the outcome, TicketNotFound, TicketClosed, TicketStale, AlreadyExists,
+        SessionBindingMismatch, SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
+        """
+        command = self._start(
+            session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
+        )
+        return await self._handle.write(command)
+
+    def run(
+        self,
+        session: SessionRef | AnyLease,
+        *,
+        call_id: str | None = None,
+        tool: str | None = None,
+        arguments: Any = UNSET,
+        run_id: IdRef | None = None,
+        message: IdRef | None = None,
+        key: str | None = None,
+        ticket: IdRef | None = None,
+        id: str | None = None,
+        lease: AnyLease | None = None,
+    ) -> AsyncRunning:
+        """A context manager around the call of a tool: started at its begin, finished at its end.
+
+        Set `.result` in it, unless `.needs_run` says that there is a result already. An exception
+        is kept as the error and goes on; a cancelled or killed block leaves the execution
+        unresolved. Errors as of `start` and `finish`.
+        """
+        command = self._start(
+            session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
+        )
+        owned = checks.bound(session, lease)[1]
+        return AsyncRunning(self._handle, command, owned, checked=id is not None)
+
+    async def finish(
+        self,
+        id: IdRef,
+        *,
+        result: Any = UNSET,
+        error: Any = UNSET,
+        duration_ms: int | None = None,
+        lease: AnyLease | None = None,
+    ) -> Execution:
+        """The outcome: a result, None too, or an error as text or an object.
+
+        The same outcome again is the first answer. Errors: ExecutionNotFound, ExecutionResolved
+        for another outcome, SessionDeleted; with a lease LeaseExpired and Fenced.
+        """
+        return await self._handle.write(
+            FinishExecution(
+                tenant=self._handle.tenant,
+                finish=finish_of(id, result, error, duration_ms),
+                guard=checks.guard(lease, None),
+            )
+        )
+
+    async def retry(self, id: IdRef, *, lease: AnyLease | None = None) -> Execution:
+        """Decide that a tool is called once more, with the same key; then call and finish it.
+
+        Errors: ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while
+        its owner lives, LeaseHeld, LeaseExpired, Fenced, TicketStale.
+        """
+        return await self._handle.write(
+            RetryExecution(
+                tenant=self._handle.tenant,
+                id=checks.record_id(id, "id"),
+                guard=checks.guard(lease, None),
+            )
+        )
+
+    async def get(self, id: IdRef) -> Execution | None:
+        """By id, in any session of the tenant; or None."""
+        return await self._handle.ask(
+            GetExecution(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        )
+
+    async def list(
+        self,
+        *,
+        session: SessionRef | None = None,
+        message: IdRef | None = None,
+        run_id: IdRef | None = None,
+    ) -> ExecutionList:
+        """Of a session, a message, a run, or what they have in common; in the order made."""
+        if session is None and message is None and run_id is None:
+            raise InvalidValue("session", "name a session, a message or a run")
+        return await self._list(session, message, run_id, unresolved=False)
+
+    async def unresolved(
+        self, *, session: SessionRef | None = None, run_id: IdRef | None = None
+    ) -> ExecutionList:
+        """Those without an outcome; `unknown` ones need a decision: `retry` or `finish`."""
+        return await self._list(session, None, run_id, unresolved=True)
+
+    async def _list(
+        self,
+        session: SessionRef | None,
+        message: IdRef | None,
+        run_id: IdRef | None,
+        *,
+        unresolved: bool,
+    ) -> ExecutionList:
+        return await self._handle.ask(
+            ListExecutions(
+                tenant=self._handle.tenant,
+                session=None if session is None else checks.session_id(session),
+                message=checks.maybe_id(message, "message"),
+                run_id=checks.maybe_id(run_id, "run_id"),
+                unresolved=unresolved,
+            )
+        )
+
+    def _start(
+        self,
+        session: SessionRef | AnyLease,
+        lease: AnyLease | None,
+        call_id: str | None,
+        tool: str | None,
+        arguments: Any,
+        run_id: IdRef | None,
+        message: IdRef | None,
+        key: str | None,
+        ticket: IdRef | None,
+        id: str | None,
+    ) -> StartExecution:
+        bound, owned = checks.bound(session, lease)
+        return start_of(
+            self._handle.tenant,
+            bound,
+            checks.guard(owned, None),
+            call_id=call_id,
+            tool=tool,
+            arguments=arguments,
+            run_id=run_id,
+            message=message,
+            key=key,
+            ticket=ticket,
+            id=id,
+        )

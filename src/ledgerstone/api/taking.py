@@ -1,0 +1,134 @@
+"""Finding work, keeping the claim on it, and what becomes of it in the end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ledgerstone import ids
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import pause
+from ledgerstone.api.work_take_async import send
+from ledgerstone.clock import US_PER_S, monotonic_s
+from ledgerstone.commands.work import (
+    AbandonClaim,
+    FailClaim,
+    ListWork,
+    PeekWork,
+    RenewClaim,
+    TakeWork,
+)
+from ledgerstone.errors import ClaimLost, Fenced, Timeout
+from ledgerstone.intake.work import error_text
+from ledgerstone.records.leases import Held
+from ledgerstone.records.work import Claim, Taken
+
+POLL_S = 1.0
+"""So long at most nobody looks: a change that was not told of, or a lease that ran out."""
+RACE_PAUSE_S = 0.01
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose work is wanted, by whom, for how long."""
+
+    queue: str
+    owner: str
+    ttl_us: int
+    max_batches: int
+
+
+async def take(handle: AsyncHandle, request: Request) -> Taken | None:
+    """A session with work and no owner, or None at once; an idle look only reads."""
+    due_us = await _next_due_us(handle, request)
+    if due_us is None or due_us > handle.clock.now_us():
+        return None
+    return await send(handle, _command(handle.tenant, request))
+
+
+async def wait_for_work(handle: AsyncHandle, request: Request, wait_s: float | None) -> Taken:
+    """The same, once there is some; Timeout when `wait_s` pass before. None: wait for ever."""
+    end_s = None if wait_s is None else monotonic_s() + wait_s
+    seen = await handle.backend.achanged(-1, 0)
+    while True:
+        due_us = await _next_due_us(handle, request)
+        left_s = POLL_S if due_us is None else (due_us - handle.clock.now_us()) / US_PER_S
+        if due_us is not None and left_s <= 0:
+            taken = await send(handle, _command(handle.tenant, request))
+            if taken is not None:
+                return taken
+            # Somebody else was faster, or it was less ready than it looked.
+            left_s = RACE_PAUSE_S
+            await pause(left_s)
+        if end_s is not None:
+            left_s = min(left_s, end_s - monotonic_s())
+            if left_s <= 0:
+                raise Timeout(f"no work came to queue {request.queue!r} within {wait_s} s")
+        seen = await handle.backend.achanged(seen, min(left_s, POLL_S))
+
+
+async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
+    """One heartbeat of a claim whose lease beats; False when there is nothing left to keep.
+
+    ClaimLost when its batches may be somebody else's by now.
+    """
+    try:
+        await handle.write(renewal_of(handle.tenant, claim, held.ttl_us))
+    except ClaimLost:
+        # Under the fence of the claim only its own holder can have settled it.
+        if held.fence == claim.fence or not await _any_queued(handle, claim):
+            return False
+        raise
+    return True
+
+
+async def settle(handle: AsyncHandle, claim: Claim, error: BaseException | None) -> None:
+    """What is left of a claim when its block ends: failed by an error, else handed back."""
+    if isinstance(error, Exception) and not isinstance(error, Fenced):
+        # Lost here means: the block settled it itself before it failed.
+        with suppress(ClaimLost):
+            await handle.write(failure_of(handle.tenant, claim, error_text(error)))
+    else:
+        await handle.write(abandonment_of(handle.tenant, claim))
+
+
+def renewal_of(tenant: str, claim: Claim, ttl_us: int) -> RenewClaim:
+    return RenewClaim(ttl_us=ttl_us, **_named(tenant, claim))
+
+
+def failure_of(
+    tenant: str, claim: Claim, error: str, delay_us: int | None = None, bury: bool = False
+) -> FailClaim:
+    return FailClaim(error=error, delay_us=delay_us, bury=bury, **_named(tenant, claim))
+
+
+def abandonment_of(tenant: str, claim: Claim, delay_us: int = 0) -> AbandonClaim:
+    return AbandonClaim(delay_us=delay_us, **_named(tenant, claim))
+
+
+def _named(tenant: str, claim: Claim) -> dict[str, Any]:
+    return {"tenant": tenant, "session": claim.session, "claim": claim.id, "token": claim.token}
+
+
+def _command(tenant: str, request: Request) -> TakeWork:
+    lease_token, claim, claim_token = ids.new_ids(3)
+    return TakeWork(
+        tenant=tenant,
+        queue=request.queue,
+        owner=request.owner,
+        lease_token=lease_token,
+        claim=claim,
+        claim_token=claim_token,
+        ttl_us=request.ttl_us,
+        max_batches=request.max_batches,
+    )
+
+
+async def _next_due_us(handle: AsyncHandle, request: Request) -> int | None:
+    return await handle.ask(PeekWork(tenant=handle.tenant, queue=request.queue))
+
+
+async def _any_queued(handle: AsyncHandle, claim: Claim) -> bool:
+    queued = await handle.ask(ListWork(tenant=handle.tenant, session=claim.session))
+    return not {batch.id for batch in queued}.isdisjoint(batch.id for batch in claim.batches)

@@ -1,0 +1,173 @@
+"""store.tickets: tool calls that wait for somebody, and what was decided."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.commands.tickets import (
+    ExpireTickets,
+    GetTicket,
+    ListTickets,
+    ResolveTicket,
+    WithdrawTicket,
+)
+from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
+from ledgerstone.intake.session_fields import list_key
+from ledgerstone.intake.tickets import Where, cursor_scope, decision_of, ticket_filter
+from ledgerstone.intake.work import queue_name
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.records.work import QUEUE_DEFAULT
+
+TicketList: TypeAlias = list[Ticket]
+
+
+class AsyncTickets:
+    """Questions that turns asked with `turn.ask`."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+
+    async def resolve(
+        self,
+        id: IdRef,
+        decision: str,
+        *,
+        by: str,
+        result: Any = None,
+        reason: str | None = None,
+        arguments: Any = UNSET,
+        decision_id: str | None = None,
+        session: SessionRef | None = None,
+        wake: bool = True,
+        queue: str = QUEUE_DEFAULT,
+    ) -> Ticket:
+        """Decide: approve or resume, reject or cancel. The same decision again is answered as
+        the first time; the run's wake-up is queued with the first, in one transaction.
+
+        `arguments` replaces those that were asked about. Errors: TicketNotFound, TicketClosed
+        when it was decided otherwise or its time is over, SessionBindingMismatch when `session`
+        is not its session, SessionDeleted.
+        """
+        ticket = checks.record_id(id, "id")
+        made, edited = decision_of(
+            ticket,
+            decision,
+            by=by,
+            result=result,
+            reason=reason,
+            arguments=arguments,
+            id=decision_id,
+        )
+        return await self._handle.write(
+            ResolveTicket(
+                tenant=self._handle.tenant,
+                id=ticket,
+                decision=made,
+                arguments=edited,
+                session=None if session is None else checks.session_id(session),
+                batch=ids.derive("wake", "ticket", ticket) if checks.flag(wake, "wake") else None,
+                queue=queue_name(queue),
+            )
+        )
+
+    async def cancel(self, id: IdRef) -> bool:
+        """Nobody needs to decide any more; False when it was not open. No run is woken."""
+        return await self._handle.write(
+            WithdrawTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        )
+
+    async def expire(self, *, limit: int = 200, queue: str = QUEUE_DEFAULT) -> TicketList:
+        """Settle tickets whose time is over, as each of them says, and wake their runs.
+
+        A Worker does this while it is idle.
+        """
+        left, settled = checks.positive(limit, "limit"), TicketList()
+        while left > 0:
+            found = await self._handle.write(
+                ExpireTickets(tenant=self._handle.tenant, limit=left, queue=queue_name(queue))
+            )
+            if not found:
+                break
+            settled += found
+            left -= len(found)
+        return settled
+
+    async def get(self, id: IdRef) -> Ticket | None:
+        """By id, in any session of the tenant; or None."""
+        return await self._handle.ask(
+            GetTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        )
+
+    async def inbox(
+        self,
+        *,
+        user: str | None = None,
+        session: SessionRef | None = None,
+        reason: str | None = None,
+        older_than_s: float | None = None,
+        expires_within_s: float | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[Ticket]:
+        """What waits for a decision, oldest first; `user` is the session's."""
+        return await self.list(
+            user=user,
+            session=session,
+            reason=reason,
+            older_than_s=older_than_s,
+            expires_within_s=expires_within_s,
+            limit=limit,
+            offset=offset,
+            cursor=cursor,
+            total=total,
+        )
+
+    async def list(
+        self,
+        *,
+        status: str | None = "open",
+        user: str | None = None,
+        session: SessionRef | None = None,
+        run_id: IdRef | None = None,
+        reason: str | None = None,
+        older_than_s: float | None = None,
+        expires_within_s: float | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[Ticket]:
+        """A page of tickets, oldest first: open, resolved, withdrawn, or any with None.
+
+        Those of a deleted session only when it is named. InvalidValue for a foreign cursor.
+        """
+        given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
+        where = ticket_filter(given, self._handle.clock.now_us())
+        scope = cursor_scope(self._handle.tenant, given, where)
+        checks.whole(offset, "offset")
+        if cursor is not None and offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        page = await self._handle.ask(
+            ListTickets(
+                tenant=self._handle.tenant,
+                where=where,
+                limit=checks.page_limit(limit),
+                offset=offset,
+                after=None if cursor is None else list_key(cursors.decode(cursor, scope)),
+                total=checks.flag(total, "total"),
+            )
+        )
+        if not page.has_more:
+            return page
+        last = page.items[-1]
+        return replace(page, cursor=cursors.encode(scope, (last.created_us, last.id)))

@@ -1,0 +1,26 @@
+"""The blocking twin of work_take_async.py: nobody can stop waiting half-way."""
+
+from __future__ import annotations
+
+from ledgerstone.api_sync.commits import release
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands.work import AbandonClaim, TakeWork
+from ledgerstone.records.work import Taken
+
+
+def send(handle: Handle, command: TakeWork) -> Taken | None:
+    """Carry it out. A take that Ctrl-C interrupts ends when its lease runs out."""
+    return handle.write(command)
+
+
+def hand_back(handle: Handle, taken: Taken) -> None:
+    """As if it had not been taken: the attempt is not counted, the session is free."""
+    claim = taken.claim
+    try:
+        handle.write(
+            AbandonClaim(
+                tenant=handle.tenant, session=claim.session, claim=claim.id, token=claim.token
+            )
+        )
+    finally:
+        release(handle, taken.lease)

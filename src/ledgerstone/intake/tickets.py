@@ -1,0 +1,201 @@
+"""What callers ask and decide about tool calls, checked and encoded once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from ledgerstone import ids
+from ledgerstone.codec import decode_json, encode_json
+from ledgerstone.commands.tickets import NewTicket, TicketFilter
+from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.content import Content
+from ledgerstone.intake.work import span_us
+from ledgerstone.records.decisions import ACTIONS, RESUME_MODES, Decision, ResumeMode
+from ledgerstone.records.parts import ToolCall
+from ledgerstone.records.runs import Run, Waiting, WaitingTicket
+from ledgerstone.records.tickets import (
+    EXPIRY_ACTIONS,
+    TICKET_STATUSES,
+    ExpiryAction,
+    Ticket,
+)
+
+# Our own texts: msgspec leaves a default out of the encoding only if it is the same object.
+_MODES: dict[str, ResumeMode] = {one: one for one in RESUME_MODES}
+_EXPIRIES: dict[str, ExpiryAction] = {one: one for one in EXPIRY_ACTIONS}
+_NO_CALL = "no message of this turn has this tool call; give tool and arguments"
+
+
+class Question(NamedTuple):
+    """What `turn.ask` was told besides the call."""
+
+    tool: str | None
+    arguments: Any
+    reason: str | None
+    message: str | None
+    mode: str
+    response_schema: Any
+    expires_s: float | None
+    on_expiry: str
+    id: str | None
+
+
+def ask(content: Content, turn: str, call_id: str, given: Question) -> Ticket:
+    """Add a ticket to a turn; the turn's run, if it has one, waits for it from then on."""
+    call_id = ids.check_id(call_id, "call_id")
+    node, call = _find_call(content, call_id)
+    if call is None and given.tool is None:
+        raise InvalidValue("call_id", _NO_CALL)
+    tool = call.name if call is not None and given.tool is None else given.tool
+    arguments = given.arguments
+    if arguments is UNSET:
+        arguments = None if call is None else call.arguments
+    schema, ttl = given.response_schema, given.expires_s
+    # From the turn, so that a repeated turn asks with the same id.
+    derived = ids.derive("ticket", content.session, turn, call_id)
+    new = NewTicket(
+        id=derived if given.id is None else ids.check_id(given.id, "id"),
+        call_id=call_id,
+        tool=ids.check_name(tool, "tool"),
+        arguments=encode_json(arguments, "arguments"),
+        run_id=content.run_id,
+        node=node,
+        mode=_MODES[checks.one_of(given.mode, RESUME_MODES, "mode")],
+        reason=checks.maybe_text(given.reason, "reason"),
+        message=checks.maybe_text(given.message, "message"),
+        response_schema=None if schema is None else encode_json(schema, "response_schema"),
+        ttl_us=None if ttl is None else span_us(ttl, "expires_s"),
+        on_expiry=_EXPIRIES[checks.one_of(given.on_expiry, EXPIRY_ACTIONS, "on_expiry")],
+    )
+    if any(new.id == other.id for other in content.more.get("tickets", ())):
+        raise InvalidValue("id", f"ticket {new.id} is asked twice in this turn")
+    content.extend("tickets", (new,))
+    _wait(content, new)
+    return _record(content.session, new)
+
+
+def _find_call(content: Content, call_id: str) -> tuple[str | None, ToolCall | None]:
+    """The last message of the turn with this call, and the call."""
+    for message in reversed(content.messages):
+        for call in message.tool_calls:
+            if call.id == call_id:
+                return message.id, call
+    return None, None
+
+
+def _wait(content: Content, new: NewTicket) -> None:
+    """Let the run of the turn wait, for this ticket and those before it."""
+    if content.run_id is None:
+        return
+    run: Run | None = content.more.get("run")
+    old = None if run is None else run.waiting
+    tickets = [] if old is None else old.tickets
+    asked = WaitingTicket(
+        id=new.id,
+        call_id=new.call_id,
+        tool=new.tool,
+        arguments=decode_json(new.arguments),
+        mode=new.mode,
+        reason=new.reason,
+    )
+    tickets = [*tickets, asked]
+    answers = all(ticket.mode == "use_decision_as_tool_result" for ticket in tickets)
+    waiting = Waiting(
+        reason="user_input" if answers else "tool_permission",
+        ticket_ids=[ticket.id for ticket in tickets],
+        tickets=tickets,
+        message=new.message or (None if old is None else old.message),
+    )
+    content.set_run("waiting", {"waiting": waiting})
+
+
+def _record(session: str, new: NewTicket) -> Ticket:
+    """What the caller gets before the commit: revision, digest and times are the commit's."""
+    schema = new.response_schema
+    return Ticket(
+        id=new.id,
+        session=session,
+        call_id=new.call_id,
+        tool=new.tool,
+        arguments=decode_json(new.arguments),
+        run_id=new.run_id,
+        node=new.node,
+        mode=new.mode,
+        reason=new.reason,
+        message=new.message,
+        response_schema=None if schema is None else decode_json(schema),
+        on_expiry=new.on_expiry,
+    )
+
+
+def decision_of(
+    ticket: str,
+    word: str,
+    *,
+    by: str,
+    result: Any,
+    reason: str | None,
+    arguments: Any,
+    id: str | None,
+) -> tuple[Decision, bytes | None]:
+    """The decision, and the edited arguments; the same words make the same decision id."""
+    action = ACTIONS[checks.one_of(word, ACTIONS, "decision")]
+    edited = None if arguments is UNSET else encode_json(arguments, "arguments")
+    if edited is not None and action != "resume":
+        raise InvalidValue("arguments", "they can only be edited by who approves")
+    ids.check_name(by, "by")
+    reason = checks.maybe_text(reason, "reason")
+    content = encode_json([action, by, result, reason], "result")
+    if id is None:
+        id = ids.derive("decision", ticket, content.hex(), "" if edited is None else edited.hex())
+    made = Decision(
+        id=ids.check_id(id, "decision_id"), action=action, by=by, result=result, reason=reason
+    )
+    return made, edited
+
+
+class Where(NamedTuple):
+    """The filters of a list of tickets as callers give them."""
+
+    status: str | None = "open"
+    session: Any = None
+    user: str | None = None
+    run_id: Any = None
+    reason: str | None = None
+    older_than_s: float | None = None
+    expires_within_s: float | None = None
+
+
+def ticket_filter(where: Where, now_us: int) -> TicketFilter:
+    """Which tickets are meant, as of now."""
+    status, session, user = where.status, where.session, where.user
+    older, within = where.older_than_s, where.expires_within_s
+    return TicketFilter(
+        status=None if status is None else checks.one_of(status, TICKET_STATUSES, "status"),
+        session=None if session is None else checks.session_id(session),
+        user=None if user is None else ids.check_id(user, "user"),
+        run_id=checks.maybe_id(where.run_id, "run_id"),
+        reason=checks.maybe_text(where.reason, "reason"),
+        created_before_us=None if older is None else now_us - span_us(older, "older_than_s"),
+        expires_before_us=(
+            None if within is None else now_us + span_us(within, "expires_within_s") + 1
+        ),
+    )
+
+
+def cursor_scope(tenant: str, where: Where, found: TicketFilter) -> bytes:
+    """What binds a cursor to this very list; spans as given, since the time goes on."""
+    return cursors.scope(
+        tenant,
+        "tickets",
+        found.status,
+        found.session,
+        found.user,
+        found.run_id,
+        found.reason,
+        where.older_than_s,
+        where.expires_within_s,
+    )

@@ -1,0 +1,34 @@
+"""The feed: every commit of a tenant in the order it happened."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from ledgerstone.clock import to_datetime
+
+
+class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit. `cursor` is where to go on after it, in the whole tenant."""
+
+    session: str
+    revision: int
+    turn: str
+    kind: str
+    nodes: int
+    created_us: int
+    pos: int = 0
+    cursor: str = ""
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created_us)
+
+
+class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some entries, and the cursor after the last of them (or the one that was given)."""
+
+    entries: list[FeedEntry]
+    cursor: str | None
+    has_more: bool

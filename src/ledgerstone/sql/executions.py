@@ -1,0 +1,156 @@
+"""Executions: the intent before a tool is called, the result after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledgerstone.commands.executions import (
+    FinishExecution,
+    GetExecution,
+    ListExecutions,
+    RetryExecution,
+    StartExecution,
+)
+from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules import executions as rules
+from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.guard import check_alive, check_guard
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.sql.commits import Commit
+from ledgerstone.sql.heads import find_head, need_head
+from ledgerstone.sql.tickets import check_still_asked, find_ticket
+from ledgerstone.sql.tx import Tx
+
+
+async def start_execution(tx: Tx, command: StartExecution) -> Execution:
+    """The durable intent, or the outcome that the same call had before."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    check_guard(command.session, head, command.guard, tx.now_us)
+    old = await _find(tx, command.tenant, command.id)
+    if old is not None:
+        rules.check_repeat(command, old)
+        # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
+        return rules.check_known(old) if old.status == "unknown" else old
+    ticket, arguments = None, command.arguments
+    if command.ticket is not None:
+        ticket = await _approved(tx, command.tenant, command.session, command.ticket)
+        arguments = ticket_rules.check_same_call(
+            ticket, command.call_id, command.tool, command.arguments
+        )
+        await check_still_asked(tx, head, ticket)
+    made = rules.begun(command, ticket, arguments, tx.now_us)
+    row = await tx.one("execution_of_call", head.number, made.call_id)
+    if row is not None:
+        twin = rules.seen(rules.read(*row), rules.live_fence(head, tx.now_us))
+        rules.check_twin(command, twin)
+        return rules.check_known(twin)
+    return await _save(tx, command.tenant, head, made)
+
+
+async def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
+    ticket = await find_ticket(tx, tenant, id)
+    if ticket is None:
+        raise TicketNotFound(id)
+    if ticket.session != session:
+        raise SessionBindingMismatch(ticket.session, session)
+    ticket_rules.check_approved(ticket)
+    return ticket
+
+
+async def _save(tx: Tx, tenant: str, head: HeadRow, execution: Execution) -> Execution:
+    """Write an execution; answers it as it will be read."""
+    body = rules.encode(execution)
+    await tx.run(
+        "put_execution",
+        tenant,
+        execution.id,
+        head.number,
+        execution.call_id,
+        execution.message_id,
+        execution.run_id,
+        execution.ticket,
+        execution.status,
+        execution.fence,
+        execution.created_us,
+        body,
+    )
+    return rules.seen(rules.read(execution.id, body), rules.live_fence(head, tx.now_us))
+
+
+async def _find(tx: Tx, tenant: str, id: str) -> Execution | None:
+    row = await tx.one("find_execution", tenant, id, tx.now_us)
+    return None if row is None else rules.seen(rules.read(id, row[0]), row[2])
+
+
+async def _need(tx: Tx, tenant: str, id: str) -> Execution:
+    found = await _find(tx, tenant, id)
+    if found is None:
+        raise ExecutionNotFound(id)
+    return found
+
+
+async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
+    """The outcome, once."""
+    execution = await _need(tx, command.tenant, command.finish.id)
+    head = await need_head(tx, command.tenant, execution.session)
+    check_alive(execution.session, head)
+    if command.guard.fence is not None:
+        check_guard(execution.session, head, command.guard, tx.now_us)
+    settled = rules.finished(execution, command.finish, tx.now_us)
+    return execution if settled is None else await _save(tx, command.tenant, head, settled)
+
+
+async def finish_in_commit(tx: Tx, commit: Commit) -> None:
+    """The outcomes that a commit brings."""
+    command, effects = commit.command, []
+    for finish in command.executions:
+        execution = await _need(tx, command.tenant, finish.id)
+        if execution.session != command.session:
+            raise ExecutionNotFound(finish.id)
+        settled = rules.finished(execution, finish, commit.moment_us)
+        if settled is not None:
+            execution = await _save(tx, command.tenant, commit.head, settled)
+        effects.append([execution.id, execution.status])
+    commit.effects["executions"] = effects
+
+
+async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
+    """Begin it once more, because somebody decided so."""
+    execution = await _need(tx, command.tenant, command.id)
+    head = await need_head(tx, command.tenant, execution.session)
+    check_alive(execution.session, head)
+    check_guard(execution.session, head, command.guard, tx.now_us)
+    again = rules.retried(execution, command.guard.fence, tx.now_us)
+    if execution.ticket is not None:
+        ticket = await _approved(tx, command.tenant, execution.session, execution.ticket)
+        await check_still_asked(tx, head, ticket)
+    return await _save(tx, command.tenant, head, again)
+
+
+async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:
+    """By id."""
+    return await _find(tx, query.tenant, query.id)
+
+
+async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
+    """In the order they were made."""
+    given: dict[str, Any] = {"tenant": query.tenant}
+    statement = "list_executions"
+    if query.session is not None:
+        head = await find_head(tx, query.tenant, query.session)
+        if head is None:
+            return []
+        given = {"number": head.number, "message": query.message, "run": query.run_id}
+        statement = "list_session_executions"
+    elif query.message is not None:
+        given |= {"message": query.message, "run": query.run_id}
+        statement = "list_message_executions"
+    elif query.run_id is not None:
+        given["run"] = query.run_id
+        statement = "list_run_executions"
+    given["unresolved"] = True if query.unresolved else None
+    rows = await tx.pick(statement, now=tx.now_us, limit=query.limit, **given)
+    return [rules.seen(rules.read(id, body), live) for id, body, live in rows]

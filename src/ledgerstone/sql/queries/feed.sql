@@ -1,0 +1,19 @@
+-- The feed: commits in the order they happened.
+
+-- name: read_feed(tenant, after, limit)
+-- Commits of a tenant after a position; `cross join` says that the positions lead.
+select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
+from turns t cross join sessions s on s.number = t.number
+where t.pos > :after and s.tenant = :tenant and s.purged = 0
+order by t.pos limit :limit
+
+-- name: read_session_feed(tenant, session, after, limit)
+-- Commits of one session after a revision.
+select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
+from sessions s join turns t on t.number = s.number
+where s.tenant = :tenant and s.id = :session and s.purged = 0 and t.revision > :after
+order by t.revision limit :limit
+
+-- name: feed_end()
+-- The position of the newest commit of the file.
+select max(pos) from turns

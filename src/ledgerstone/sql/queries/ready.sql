@@ -1,0 +1,103 @@
+-- When a worker may take a session: one row per session and queue that has work.
+
+-- name: raise_ready(number, queue, tenant, priority, due_us)
+-- There is more to do: never later, never less urgent than before.
+insert into ready (number, queue, tenant, priority, due_us)
+values (:number, :queue, :tenant, :priority, :due_us)
+on conflict (number, queue) do update set
+  priority = min(priority, excluded.priority), due_us = min(due_us, excluded.due_us)
+
+-- name: put_ready(number, queue, priority, due_us)
+-- What is left to do; nothing is written when that is what it says.
+update ready set priority = :priority, due_us = :due_us
+where number = :number and queue = :queue and (priority <> :priority or due_us <> :due_us)
+
+-- name: move_ready(number, queue, due_us)
+-- The session is held until then.
+update ready set due_us = :due_us
+where number = :number and queue = :queue and due_us <> :due_us
+
+-- name: drop_ready(number, queue)
+-- Nothing is left to do.
+delete from ready where number = :number and queue = :queue
+
+-- name: queues_of(number)
+-- The queues in which a session has work.
+select queue from ready where number = :number order by queue
+
+-- name: look_at_queues(number, claim, now_us)
+-- The same; whether work became available there since it was last looked at; whether the claim has
+-- batches in the session.
+select queue,
+  exists (select 1 from work
+    where number = r.number and queue = r.queue and later = 1 and available_us <= :now_us),
+  exists (select 1 from work where number = r.number and unlikely(claim = :claim))
+from ready r where number = :number order by queue
+
+-- name: queues_in_work(number)
+-- From the work itself: rows of `ready` go when a worker finds the session deleted.
+select distinct queue from work where number = :number order by queue
+
+-- name: queue_standing(number, queue, now_us)
+-- Of one queue: the least priority of what was available when last looked at, and that of the rest;
+-- when the rest begins to be available; whether anything is now.
+select
+  (select min(priority) from work where number = :number and queue = :queue and later = 0),
+  (select min(priority) from work where number = :number and queue = :queue and later = 1),
+  (select min(available_us) from work where number = :number and queue = :queue and later = 1),
+  exists (select 1 from work
+    where number = :number and queue = :queue and later = 0 and available_us <= :now_us)
+
+-- name: least_available(number, queue)
+-- When the first batch was available: asked only after the clock went back.
+select min(available_us) from work where number = :number and queue = :queue and later = 0
+
+-- name: next_ready(tenant, queue, now_us)
+-- The session that is due: of the most urgent priority that has one, the one due for longest.
+-- One seek per priority: rows that are not due are never walked. A row of `line` is a priority to
+-- look at, and what was found at the one before it.
+with recursive line (priority, number, due_us) as (
+  select (select min(priority) from ready where tenant = :tenant and queue = :queue), null, null
+  union all
+  select
+    (select min(priority) from ready
+      where tenant = :tenant and queue = :queue and priority > line.priority),
+    (select number from ready
+      where tenant = :tenant and queue = :queue and priority = line.priority
+        and due_us <= :now_us
+      order by due_us, number limit 1),
+    (select min(due_us) from ready
+      where tenant = :tenant and queue = :queue and priority = line.priority)
+  from line
+  where line.priority is not null and line.number is null
+)
+select number, due_us from line where number is not null
+
+-- name: ready_priorities(tenant, queue)
+-- The priorities that a queue has now, one seek each.
+with recursive line (priority) as (
+  select min(priority) from ready where tenant = :tenant and queue = :queue
+  union all
+  select (select min(priority) from ready
+    where tenant = :tenant and queue = :queue and priority > line.priority)
+  from line where line.priority is not null
+)
+select priority from line where priority is not null
+
+-- name: ready_line(tenant, queue, priority, due_us, number, limit)
+-- Sessions of one priority in the order they are due, after the given one, with their leases.
+select r.number, r.due_us, h.owner, h.expires_us, s.deleted_us
+from ready r join heads h on h.number = r.number join sessions s on s.number = r.number
+where r.tenant = :tenant and r.queue = :queue and r.priority = :priority
+  and (r.due_us, r.number) > (:due_us, :number)
+order by r.due_us, r.number limit :limit
+
+-- name: session_at(number)
+-- A session by its number, with its head.
+select s.id, h.number, s.incarnation, s.deleted_us,
+  h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
+  h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
+  h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint,
+  h.runs, h.enqueued
+from sessions s join heads h on h.number = s.number
+where s.number = :number and s.purged = 0

@@ -1,0 +1,30 @@
+-- Why work does not move.
+
+-- name: waiting_tickets(number)
+-- The open tickets of a session, oldest first.
+select id, created_us, expires_us from tickets
+where number = :number and status = 'open' order by created_us, id
+
+-- name: waiting_executions(number)
+-- The executions of a session that have no outcome, oldest first.
+select id, created_us from executions
+where number = :number and status = 'started' order by created_us, id
+
+-- name: waiting_dead(number)
+-- The dead letters of a session, oldest first.
+select id, dead_us, null, reason from dead_work where number = :number order by dead_us, id
+
+-- name: sessions_in_line(tenant, limit)
+-- Sessions with work, those due for longest first; the end of a lease counts.
+select r.number from ready r join heads h on h.number = r.number
+  join sessions s on s.number = r.number
+where r.tenant = :tenant and s.deleted_us is null
+group by r.number
+order by min(max(r.due_us, case when h.owner is null then 0 else h.expires_us end)), r.number
+limit :limit
+
+-- name: sessions_with_dead(tenant, limit)
+-- Sessions with dead letters, the oldest first.
+select d.number from dead_work d join sessions s on s.number = d.number
+where d.tenant = :tenant and s.deleted_us is null
+group by d.number order by min(d.dead_us), d.number limit :limit
