@@ -126,7 +126,10 @@ class CancelWork(Command[Batch | None], frozen=True, kw_only=True):
 
 
 class ReplayWork(Command[Batch], frozen=True, kw_only=True):
-    """A dead batch goes to the end of its queue again, its attempts forgotten; BatchNotFound."""
+    """A dead batch goes to the end of its queue again, its attempts forgotten.
+
+    BatchNotFound; AlreadyExists when its id was enqueued again meanwhile.
+    """
 
     batch: str
 

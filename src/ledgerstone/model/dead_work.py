@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledgerstone.commands.work import DropDead, ListDead, ReplayWork
-from ledgerstone.errors import BatchNotFound
+from ledgerstone.errors import AlreadyExists, BatchNotFound
 from ledgerstone.model.rows import DeadRow
 from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
@@ -31,6 +31,8 @@ def replay_work(tx: Tx, command: ReplayWork) -> Batch:
         raise BatchNotFound(command.batch)
     batch = _record(tx, number, command.batch).batch
     found = require_alive(tx, command.tenant, batch.session)
+    if rows_by(tx, found.number, "id", batch.id):
+        raise AlreadyExists(batch.id)
     key = batch.source_key
     twins = None if key is None else rows_by(tx, found.number, "source", key)
     _drop(tx, command.tenant, command.batch, number)

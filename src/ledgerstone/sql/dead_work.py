@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledgerstone.commands.work import DropDead, ListDead, ReplayWork
-from ledgerstone.errors import BatchNotFound
+from ledgerstone.errors import AlreadyExists, BatchNotFound
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import Batch, DeadBatch
 from ledgerstone.rules.guard import check_alive
@@ -33,6 +33,8 @@ async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
     batch = dead_batch(*rest).batch
     head = await need_head(tx, command.tenant, batch.session)
     check_alive(batch.session, head)
+    if await tx.pick("find_batch", number=head.number, id=batch.id):
+        raise AlreadyExists(batch.id)
     twins = None
     if batch.source_key is not None:
         twins = await tx.pick("find_batch", number=head.number, source_key=batch.source_key)

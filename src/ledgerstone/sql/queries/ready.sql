@@ -1,11 +1,13 @@
 -- When a worker may take a session: one row per session and queue that has work.
 
 -- name: raise_ready(number, queue, tenant, priority, due_us)
--- There is more to do: never later, never less urgent than before.
+-- There is more to do: never later, never less urgent than before. Nothing is written when the
+-- session stands in the line already, and well enough.
 insert into ready (number, queue, tenant, priority, due_us)
 values (:number, :queue, :tenant, :priority, :due_us)
 on conflict (number, queue) do update set
   priority = min(priority, excluded.priority), due_us = min(due_us, excluded.due_us)
+where excluded.priority < priority or excluded.due_us < due_us
 
 -- name: put_ready(number, queue, priority, due_us)
 -- What is left to do; nothing is written when that is what it says.

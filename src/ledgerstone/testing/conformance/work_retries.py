@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.errors import BatchNotFound, ClaimLost, InvalidValue, SessionDeleted
+from ledgerstone.errors import AlreadyExists, BatchNotFound, ClaimLost, InvalidValue, SessionDeleted
 from ledgerstone.records.work import Batch, DeadBatch
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.conformance.work import OnASession, claimed, complete, names, take
@@ -227,6 +227,15 @@ class TestDeadLetters(OnASession):
         assert newer.id != "w1"
         assert work.replay("w1").source_key is None
         assert work.enqueue(session, 3, key="k") == newer
+
+    def test_an_id_that_is_queued_again_is_not_replaced(self, backend: Bed, session: str) -> None:
+        work = backend.store.work
+        bury(backend, "w1")
+        newer = work.enqueue(session, "other", id="w1")
+        with backend.unchanged(session), pytest.raises(AlreadyExists):
+            work.replay("w1")
+        assert [dead.id for dead in work.dead()] == ["w1"]
+        assert work.list(session) == [newer]
 
     def test_a_dead_batch_can_be_taken_again(self, backend: Bed, session: str) -> None:
         bury(backend, "w1")

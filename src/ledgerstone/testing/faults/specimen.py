@@ -18,6 +18,7 @@ from ledgerstone.clock import ManualClock
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Query
 from ledgerstone.commands.attachments import GetAttachment, ListUncommitted
+from ledgerstone.commands.executions import GetExecution, GetRecovery, ListExecutions
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
     CountMessages,
@@ -34,7 +35,7 @@ from ledgerstone.commands.nodes import (
     ReadMessages,
     ReadPath,
 )
-from ledgerstone.commands.runs import GetRun, LatestRun
+from ledgerstone.commands.runs import GetRun, LatestRun, ListRuns
 from ledgerstone.commands.sessions import (
     CountSessions,
     GetDocument,
@@ -45,8 +46,9 @@ from ledgerstone.commands.sessions import (
     ReadSessionAt,
     SessionFilter,
 )
+from ledgerstone.commands.tickets import GetTicket, ListTickets, TicketFilter
 from ledgerstone.commands.turns import GetTurn, ListTurns
-from ledgerstone.commands.work import ListWork
+from ledgerstone.commands.work import ListDead, ListWork
 from ledgerstone.errors import (
     BackendError,
     Damaged,
@@ -63,7 +65,7 @@ from ledgerstone.testing.bed import DOCUMENTS
 TENANTS = ("default", "red")
 SESSIONS = ("trip", "fork", "copy", "gone", "notes", "twice")
 PURGED, RETIRED = "purged", "retired"
-RUNS = ("r1", "r2", "kept")
+RUNS = ("r1", "r2", "r3", "kept")
 NODES = ("m1", "m2", "m4", "d2", "plugin", "opaque", "n1")
 VALUE = b"bytes that a node refers to"
 EXECUTION = b"state of the machine"
@@ -168,6 +170,27 @@ def _forget(store: Store) -> None:
     store.messages.append("twice", user("again", id="again"), create=True)
 
 
+def _decide(store: Store) -> None:
+    """Questions, answers, tool calls and dead letters."""
+    with store.turns.begin("notes", id="t3", run_id="r3") as turn:
+        calls = [tool_call("pay", {"eur": n}, id=f"c{n}") for n in (7, 8)]
+        turn.assistant(calls, id="n3")
+        for n in (7, 8):
+            turn.ask(f"c{n}", id=f"ticket-{n}", reason="money", expires_s=86_400)
+    store.tickets.resolve("ticket-7", "approve", by="ada", arguments={"eur": 6}, reason="too much")
+    store.executions.start("notes", ticket="ticket-7", id="e1")
+    store.executions.finish("e1", result={"receipt": "R-1"})
+    store.executions.start("notes", call_id="c9", tool="look", arguments=["up"], id="e2")
+    store.work.enqueue("notes", {"task": "later"}, id="w3", delay_s=3600, queue="slow")
+    store.work.enqueue("fork", {"task": "hopeless"}, id="w4", priority=3)
+    lease = store.leases.take("fork", owner="ann", ttl_s=60)
+    claim = None if lease is None else store.work.claim(lease, id="claim-2")
+    assert lease is not None
+    assert claim is not None
+    store.work.fail(claim, "it can not be done", bury=True)
+    store.leases.release(lease)
+
+
 def _own(store: Store) -> None:
     lease = store.leases.take("notes", owner="ann", ttl_s=3600)
     assert lease is not None
@@ -186,6 +209,7 @@ STEPS = (
     (TENANTS[1], _branch),
     (TENANTS[0], _copy),
     (TENANTS[0], _forget),
+    (TENANTS[0], _decide),
     (TENANTS[0], _own),
 )
 HALF = len(STEPS) // 2
@@ -262,6 +286,14 @@ def _of_tenant(tenant: str) -> Iterator[Query[Any]]:
     yield CountSessions(tenant=tenant, where=SessionFilter(app="desk"))
     for id in RUNS:
         yield GetRun(tenant=tenant, id=id)
+    yield ListRuns(tenant=tenant, total=True)
+    yield ListTickets(tenant=tenant, where=TicketFilter(status=None), total=True)
+    for id in ("ticket-7", "ticket-8"):
+        yield GetTicket(tenant=tenant, id=id)
+    for id in ("e1", "e2"):
+        yield GetExecution(tenant=tenant, id=id)
+    yield ListExecutions(tenant=tenant, run_id="r3")
+    yield ListDead(tenant=tenant, total=True)
     yield FindNodes(tenant=tenant, id="m1")
     yield GetMessage(tenant=tenant, id="m6")
     yield ListNodes(tenant=tenant, kind="plugin", label="l1")
@@ -285,6 +317,10 @@ def _of_session(tenant: str, session: str) -> Iterator[Query[Any]]:
     yield ListTurns(**place)
     yield ListDrafts(**place)
     yield ListWork(**place)
+    yield ListWork(pending=True, **place)
+    yield ListDead(**place)
+    yield ListExecutions(**place)
+    yield GetRecovery(**place)
     yield LatestRun(**place)
     yield GetNotes(nodes=NODES, **place)
     yield GetValues(digests=(sha256(VALUE), sha256(EXECUTION)), **place)
