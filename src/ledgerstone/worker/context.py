@@ -19,8 +19,8 @@ from ledgerstone.records.work import Batch, Claim
 RESULT = "work.result"
 """The kind of node that keeps what a handler returned."""
 
-S = TypeVar("S")
-T = TypeVar("T")
+S = TypeVar("S", bound=AsyncStore | Store)
+T = TypeVar("T", bound=AsyncTurn | Turn)
 
 
 class Bury(Exception):
@@ -47,15 +47,34 @@ class Work(Generic[S, T]):
     commits it itself. `begin` puts another one in its place: of a run, or on another branch.
     """
 
-    store: S
     turn: T
 
-    def __init__(self, lease: AnyLease, claim: Claim, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: S, lease: AnyLease, claim: Claim, stopping: Callable[[], bool]
+    ) -> None:
+        self.store = store
         self.lease = lease
         self.claim = claim
         self.ended = False
         self._stopping = stopping
         self._turn_id = ""
+        self.begin()
+
+    def begin(self, *, run_id: str | Run | None = None, branch: str = "main") -> T:
+        """A new turn in the place of `turn`, which is forgotten with what was added to it."""
+        self._turn_id = ids.new_id()
+        # Each face of the store begins its own kind of turn; no type can say that.
+        turn: Any = self.store.turns.begin(
+            self.lease, id=self._turn_id, run_id=run_id, branch=branch
+        )
+        turn.complete(self.claim)
+        self.turn = turn
+        return self.turn
+
+    @property
+    def committed(self) -> bool:
+        """Whether the turn that completes the work is committed: the next one has another id."""
+        return self.turn.id != self._turn_id
 
     @property
     def session(self) -> str:
@@ -88,27 +107,6 @@ class Work(Generic[S, T]):
 class Context(Work[AsyncStore, AsyncTurn]):
     """For a handler that is a coroutine function."""
 
-    def __init__(
-        self, store: AsyncStore, lease: AnyLease, claim: Claim, stopping: Callable[[], bool]
-    ) -> None:
-        super().__init__(lease, claim, stopping)
-        self.store = store
-        self.begin()
-
-    def begin(self, *, run_id: str | Run | None = None, branch: str = "main") -> AsyncTurn:
-        """A new turn in the place of `turn`, which is forgotten with what was added to it."""
-        self._turn_id = ids.new_id()
-        self.turn = self.store.turns.begin(
-            self.lease, id=self._turn_id, run_id=run_id, branch=branch
-        )
-        self.turn.complete(self.claim)
-        return self.turn
-
-    @property
-    def committed(self) -> bool:
-        """Whether the turn that completes the work is committed: the next one has another id."""
-        return self.turn.id != self._turn_id
-
     async def finish(self, result: object) -> None:
         """Commit what was added, and keep what the handler returned."""
         if result is not None:
@@ -122,27 +120,6 @@ class Context(Work[AsyncStore, AsyncTurn]):
 
 class BlockingContext(Work[Store, Turn]):
     """For a handler that is a plain function: it runs in a thread, with the blocking face."""
-
-    def __init__(
-        self, store: Store, lease: AnyLease, claim: Claim, stopping: Callable[[], bool]
-    ) -> None:
-        super().__init__(lease, claim, stopping)
-        self.store = store
-        self.begin()
-
-    def begin(self, *, run_id: str | Run | None = None, branch: str = "main") -> Turn:
-        """A new turn in the place of `turn`, which is forgotten with what was added to it."""
-        self._turn_id = ids.new_id()
-        self.turn = self.store.turns.begin(
-            self.lease, id=self._turn_id, run_id=run_id, branch=branch
-        )
-        self.turn.complete(self.claim)
-        return self.turn
-
-    @property
-    def committed(self) -> bool:
-        """Whether the turn that completes the work is committed: the next one has another id."""
-        return self.turn.id != self._turn_id
 
     def finish(self, result: object) -> None:
         """Commit what was added, and keep what the handler returned."""
