@@ -7,18 +7,24 @@ import asyncio
 from ledgerstone.api.acquiring import acquire, give_up, is_lost, keep, period_s, request
 from ledgerstone.api.commits import give_back
 from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import finish
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import Fenced, LedgerstoneError
 from ledgerstone.records.leases import Held
 
-# The loop keeps only weak references to tasks; a release must finish even if nobody waits.
-_releasing: set[asyncio.Task[None]] = set()
 
-
-def _finish(task: asyncio.Task[None]) -> asyncio.Task[None]:
-    _releasing.add(task)
-    task.add_done_callback(_releasing.discard)
-    return task
+def turn_into_fenced(
+    held: Held,
+    error: BaseException | None,
+    block: asyncio.Task[object] | None,
+    cancelling: int,
+) -> None:
+    """The cancellation of a block that lost its lease leaves it as what it means."""
+    ours = block is not None and block.uncancel() <= cancelling
+    if error is None or (ours and isinstance(error, asyncio.CancelledError)):
+        if isinstance(held.lost, Fenced):
+            raise held.lost from error
+        raise Fenced(held.session, held.fence, held.fence) from held.lost
 
 
 class Hold:
@@ -48,7 +54,7 @@ class Hold:
             held = self._held = await acquire(self._handle, self._command, self._wait_s)
         except asyncio.CancelledError:
             # The grant may be on its way; nobody would ever give it back.
-            _finish(asyncio.create_task(give_up(self._handle, self._command)))
+            finish(give_up(self._handle, self._command))
             raise
         if self._heartbeat:
             block = self._block = asyncio.current_task()
@@ -63,21 +69,13 @@ class Hold:
         held = self._held
         assert held is not None, "entered before left"
         try:
-            await asyncio.shield(_finish(asyncio.create_task(self._let_go(held))))
+            await asyncio.shield(finish(self._let_go(held)))
         except LedgerstoneError:
             # The block's own error matters more; a lease that was not given back expires.
             if error is None:
                 raise
         if held.lost is not None:
-            self._turn_into_fenced(held, error)
-
-    def _turn_into_fenced(self, held: Held, error: BaseException | None) -> None:
-        """Our own cancellation leaves the block as what it means."""
-        ours = self._block is not None and self._block.uncancel() <= self._cancelling
-        if error is None or (ours and isinstance(error, asyncio.CancelledError)):
-            if isinstance(held.lost, Fenced):
-                raise held.lost from error
-            raise Fenced(held.session, held.fence, held.fence) from held.lost
+            turn_into_fenced(held, error, self._block, self._cancelling)
 
     async def _let_go(self, held: Held) -> None:
         if self._heart is not None:

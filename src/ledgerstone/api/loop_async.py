@@ -1,9 +1,9 @@
-"""What an event loop does differently: waiting, and work that would block it."""
+"""What an event loop does differently: waiting, work that would block it, work nobody waits for."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -20,6 +20,26 @@ async def pause(seconds: float) -> None:
 async def offload(work: Callable[[], T]) -> T:
     """Run blocking work beside the loop; cancelling the caller does not interrupt it."""
     return await asyncio.to_thread(work)
+
+
+# The loop keeps only weak references to tasks; what is given back must get there all the same.
+_finishing: set[asyncio.Task[None]] = set()
+
+
+def finish(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A task that runs to its end, also when nobody waits for it."""
+    task = asyncio.create_task(work)
+    _finishing.add(task)
+    task.add_done_callback(_finishing.discard)
+    return task
+
+
+async def settled() -> None:
+    """Wait until everything of this loop that was to be given back is: before it ends."""
+    loop = asyncio.get_running_loop()
+    ours = {task for task in list(_finishing) if task.get_loop() is loop}
+    if ours:
+        await asyncio.wait(ours)
 
 
 class Opening(Generic[S]):

@@ -9,10 +9,12 @@ from typing import Any
 from ledgerstone.api.acquiring import is_lost, keep, period_s
 from ledgerstone.api.commits import give_back, revision_of
 from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.hold_async import turn_into_fenced
+from ledgerstone.api.loop_async import finish
 from ledgerstone.api.taking import Request, keep_claim, settle, take, wait_for_work
-from ledgerstone.api.work_take_async import finish, hand_back
+from ledgerstone.api.work_take_async import hand_back
 from ledgerstone.clock import monotonic_s
-from ledgerstone.errors import ClaimLost, Fenced, LedgerstoneError
+from ledgerstone.errors import ClaimLost, LedgerstoneError
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Holding, Taken
 
@@ -63,15 +65,7 @@ class WorkHold:
             if error is None:
                 raise
         if held.lost is not None:
-            self._turn_into_fenced(held, error)
-
-    def _turn_into_fenced(self, held: Held, error: BaseException | None) -> None:
-        """Our own cancellation leaves the block as what it means."""
-        ours = self._block is not None and self._block.uncancel() <= self._cancelling
-        if error is None or (ours and isinstance(error, asyncio.CancelledError)):
-            if isinstance(held.lost, Fenced):
-                raise held.lost from error
-            raise Fenced(held.session, held.fence, held.fence) from held.lost
+            turn_into_fenced(held, error, self._block, self._cancelling)
 
     async def _let_go(self, held: Held, claim: Claim, error: BaseException | None) -> None:
         if self._heart is not None:

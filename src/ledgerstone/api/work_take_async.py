@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 from ledgerstone.api.commits import release
 from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import finish
 from ledgerstone.commands.work import AbandonClaim, TakeWork
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Taken
-
-# The loop keeps only weak references to tasks; a hand-back must finish even if nobody waits.
-_finishing: set[asyncio.Task[None]] = set()
 
 
 async def send(handle: AsyncHandle, command: TakeWork) -> Taken | None:
@@ -38,20 +34,6 @@ async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
         )
     finally:
         await release(handle, taken.lease)
-
-
-def finish(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """A task that runs to its end."""
-    task = asyncio.create_task(work)
-    _finishing.add(task)
-    task.add_done_callback(_finishing.discard)
-    return task
-
-
-async def settled() -> None:
-    """Wait until everything that was to be handed back is: before an event loop ends."""
-    if _finishing:
-        await asyncio.wait(set(_finishing))
 
 
 async def _undo(handle: AsyncHandle, task: asyncio.Task[Taken | None]) -> None:

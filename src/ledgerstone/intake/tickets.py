@@ -22,6 +22,7 @@ from ledgerstone.records.tickets import (
     ExpiryAction,
     Ticket,
 )
+from ledgerstone.rules.tickets import asked
 
 # Our own texts: msgspec leaves a default out of the encoding only if it is the same object.
 _MODES: dict[str, ResumeMode] = {one: one for one in RESUME_MODES}
@@ -74,7 +75,7 @@ def ask(content: Content, turn: str, call_id: str, given: Question) -> Ticket:
         raise InvalidValue("id", f"ticket {new.id} is asked twice in this turn")
     content.extend("tickets", (new,))
     _wait(content, new)
-    return _record(content.session, new)
+    return asked(new, content.session)
 
 
 def _find_call(content: Content, call_id: str) -> tuple[str | None, ToolCall | None]:
@@ -93,7 +94,7 @@ def _wait(content: Content, new: NewTicket) -> None:
     run: Run | None = content.more.get("run")
     old = None if run is None else run.waiting
     tickets = [] if old is None else old.tickets
-    asked = WaitingTicket(
+    waits = WaitingTicket(
         id=new.id,
         call_id=new.call_id,
         tool=new.tool,
@@ -101,7 +102,7 @@ def _wait(content: Content, new: NewTicket) -> None:
         mode=new.mode,
         reason=new.reason,
     )
-    tickets = [*tickets, asked]
+    tickets = [*tickets, waits]
     answers = all(ticket.mode == "use_decision_as_tool_result" for ticket in tickets)
     waiting = Waiting(
         reason="user_input" if answers else "tool_permission",
@@ -110,25 +111,6 @@ def _wait(content: Content, new: NewTicket) -> None:
         message=new.message or (None if old is None else old.message),
     )
     content.set_run("waiting", {"waiting": waiting})
-
-
-def _record(session: str, new: NewTicket) -> Ticket:
-    """What the caller gets before the commit: revision, digest and times are the commit's."""
-    schema = new.response_schema
-    return Ticket(
-        id=new.id,
-        session=session,
-        call_id=new.call_id,
-        tool=new.tool,
-        arguments=decode_json(new.arguments),
-        run_id=new.run_id,
-        node=new.node,
-        mode=new.mode,
-        reason=new.reason,
-        message=new.message,
-        response_schema=None if schema is None else decode_json(schema),
-        on_expiry=new.on_expiry,
-    )
 
 
 def decision_of(

@@ -9,7 +9,6 @@ import msgspec
 from ledgerstone.records.decisions import Decision, ResumeMode
 
 ExecutionStatus = Literal["started", "succeeded", "failed", "unknown"]
-EXECUTION_STATUSES: tuple[ExecutionStatus, ...] = ("started", "succeeded", "failed", "unknown")
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,8 +34,8 @@ def digest(session: str, revision: int, call_id: str, tool: str, arguments: byte
     return found.hexdigest()
 
 
-def opened(new: NewTicket, session: str, revision: int, moment_us: int) -> Ticket:
-    """The ticket that a commit asks."""
+def asked(new: NewTicket, session: str) -> Ticket:
+    """The question, before a commit says when and at which revision it was asked."""
     schema = new.response_schema
     return Ticket(
         id=new.id,
@@ -49,10 +49,17 @@ def opened(new: NewTicket, session: str, revision: int, moment_us: int) -> Ticke
         reason=new.reason,
         message=new.message,
         response_schema=None if schema is None else decode_json(schema),
+        on_expiry=new.on_expiry,
+    )
+
+
+def opened(new: NewTicket, session: str, revision: int, moment_us: int) -> Ticket:
+    """The ticket that a commit asks."""
+    return replace(
+        asked(new, session),
         revision=revision,
         digest=digest(session, revision, new.call_id, new.tool, new.arguments),
         expires_us=None if new.ttl_us is None else moment_us + new.ttl_us,
-        on_expiry=new.on_expiry,
         created_us=moment_us,
         updated_us=moment_us,
     )

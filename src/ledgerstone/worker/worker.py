@@ -15,8 +15,8 @@ from contextlib import (
 )
 from typing import Any, TypeAlias
 
+from ledgerstone.api.loop_async import settled
 from ledgerstone.api.store import AsyncStore
-from ledgerstone.api.work_take_async import settled
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
