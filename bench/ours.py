@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench.big import MESSAGES_PER_TURN
 from bench.contender import History
 from bench.floor_queue import payload
 from bench.work import MODEL, TOOL, Turn
@@ -106,6 +107,20 @@ class Ours:
         if head is None or head.messages != messages or len(head.ledger) != 1:
             raise RuntimeError(f"wrong stats: {head}")
         return head.messages, head.ledger[0].usage.total_tokens
+
+    def totals(self, number: int, messages: int) -> tuple[int]:
+        """What `sessions.stats` says; every use must be in it, once."""
+        found = self.store.sessions.stats(session_id(number))
+        if found.messages != messages or found.calls * MESSAGES_PER_TURN != messages:
+            raise RuntimeError(f"wrong totals: {found}")
+        return (found.usage.total_tokens,)
+
+    def summary(self, number: int, messages: int) -> tuple[int]:
+        """What one session used per model and day."""
+        lines = self.store.usage.summary(by=("model", "day"), session=session_id(number))
+        if sum(line.calls for line in lines) * MESSAGES_PER_TURN != messages:
+            raise RuntimeError(f"wrong summary: {lines}")
+        return (len(lines),)
 
     def counted(self, number: int, messages: int) -> tuple[int]:
         found = self.store.messages.count(session_id(number))

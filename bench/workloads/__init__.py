@@ -15,6 +15,8 @@ from bench.workloads import (
     disk,
     lists,
     lone,
+    nearest,
+    pieces,
     processes,
     queue,
     resume,
@@ -45,5 +47,7 @@ WORKLOADS: Final = {
     "W8": Workload(lists.run, 0.03, "the newest 50 sessions of a user, of 1,000 and 1,000,000"),
     "W9": Workload(stats.run, 0.03, "counts and usage of a session"),
     "W10": Workload(taking.run, 0.03, "take a session that has work, of 100 and 100,000"),
+    "W11": Workload(nearest.run, 0.05, "the nearest of 50,000 vectors, by engine"),
+    "W12": Workload(pieces.run, 0.0, "bytes through a store and through a file; attachments"),
     "RSS": Workload(streaming.run, 0.0, "memory while 1,000,000 messages pass"),
 }

@@ -11,7 +11,12 @@ from bench.stand import Stand
 
 CALLS: Final = 20
 BAR: Final = Bar("at most", 1.5)
-CASES: Final = {"stats": "counts and usage (sessions.head)", "counted": "messages.count"}
+CASES: Final = {
+    "stats": "counts and usage (sessions.head)",
+    "counted": "messages.count",
+    "totals": "sessions.stats",
+    "summary": "usage.summary per model and day",
+}
 
 
 def run(stand: Stand, seconds: float) -> list[Row]:

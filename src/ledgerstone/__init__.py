@@ -9,7 +9,9 @@ from ledgerstone.clock import ManualClock
 from ledgerstone.errors import (
     AlreadyExists,
     BackendError,
+    BlobNotFound,
     BranchNotFound,
+    BudgetExceeded,
     Busy,
     ClaimLost,
     Conflict,
@@ -32,6 +34,7 @@ from ledgerstone.errors import (
     NotFound,
     NotSupported,
     OutcomeUnknown,
+    QuotaExceeded,
     ReadOnly,
     RevisionMoved,
     RunNotFound,
@@ -51,8 +54,11 @@ from ledgerstone.errors import (
     Unavailable,
 )
 from ledgerstone.ids import derive
+from ledgerstone.records.artifacts import Artifact, Quota
+from ledgerstone.records.context import Prune
 from ledgerstone.records.decisions import Decision
 from ledgerstone.records.executions import Execution
+from ledgerstone.records.memories import Forget, Memory, Remember
 from ledgerstone.records.messages import (
     Message,
     assistant,
@@ -66,11 +72,15 @@ from ledgerstone.records.nodes import Node, Opaque
 from ledgerstone.records.runs import Run, RunInput, RunOutput
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.tickets import Ticket
+from ledgerstone.records.traces import TraceEvent
 from ledgerstone.records.usage import Cost, Usage
+from ledgerstone.records.verification import Check, Report
 
 if TYPE_CHECKING:
     from ledgerstone.api.store import AsyncStore
     from ledgerstone.api_sync.store import Store
+    from ledgerstone.intake.tracing import trace_of
+    from ledgerstone.rules.prices import Price, Prices
 
 __all__ = [
     # stores
@@ -79,6 +89,7 @@ __all__ = [
     # what is stored
     "Session",
     "Message",
+    "Prune",
     "Node",
     "Opaque",
     "Run",
@@ -87,8 +98,18 @@ __all__ = [
     "Ticket",
     "Decision",
     "Execution",
+    "Artifact",
+    "Quota",
+    "TraceEvent",
+    "Report",
+    "Check",
+    "Memory",
+    "Remember",
+    "Forget",
     "Usage",
     "Cost",
+    "Price",
+    "Prices",
     # making messages and ids
     "user",
     "assistant",
@@ -97,6 +118,7 @@ __all__ = [
     "tool_call",
     "message",
     "derive",
+    "trace_of",
     # time, for tests
     "ManualClock",
     # what can go wrong
@@ -114,6 +136,7 @@ __all__ = [
     "RunNotFound",
     "TicketNotFound",
     "ExecutionNotFound",
+    "BlobNotFound",
     "Conflict",
     "AlreadyExists",
     "RevisionMoved",
@@ -126,6 +149,8 @@ __all__ = [
     "TicketStale",
     "ExecutionUnresolved",
     "ExecutionResolved",
+    "BudgetExceeded",
+    "QuotaExceeded",
     "LeaseHeld",
     "LeaseExpired",
     "Fenced",
@@ -145,12 +170,18 @@ __all__ = [
 ]
 
 
-_FACES = {"Store": "ledgerstone.api_sync.store", "AsyncStore": "ledgerstone.api.store"}
+_FACES = {
+    "Store": "ledgerstone.api_sync.store",
+    "AsyncStore": "ledgerstone.api.store",
+    "Price": "ledgerstone.rules.prices",
+    "Prices": "ledgerstone.rules.prices",
+    "trace_of": "ledgerstone.intake.tracing",
+}
 
 if not TYPE_CHECKING:  # A type checker would take it for "every name exists".
 
     def __getattr__(name: str) -> Any:
-        """Each face is imported when it is first asked for: the blocking one needs no asyncio."""
+        """Imported when it is first asked for: the blocking face needs no asyncio."""
         if name not in _FACES:
             raise AttributeError(f"module 'ledgerstone' has no attribute {name!r}")
         face = globals()[name] = getattr(import_module(_FACES[name]), name)

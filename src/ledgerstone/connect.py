@@ -1,12 +1,21 @@
-"""From a url to an open backend; the only file that knows all of them."""
+"""From a url to an open backend and its equipment; the only file that knows all of them."""
 
 from __future__ import annotations
 
 import os
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.errors import InvalidValue, NotSupported
 from ledgerstone.ports.backend import Backend
+
+if TYPE_CHECKING:
+    from ledgerstone.ports.blobs import BlobPlace
+    from ledgerstone.ports.vectors import VectorEngine
+    from ledgerstone.rules.prices import Prices
 
 DURABILITIES = ("none", "process", "power")
 _KNOWN = "a path, sqlite:///path, file:///directory or memory://"
@@ -14,10 +23,7 @@ _LATER = {
     "postgresql": "the PostgreSQL backend comes with a later release",
     "postgres": "the PostgreSQL backend comes with a later release",
 }
-_FORMS = {
-    "sqlite": "write sqlite:///relative.db or sqlite:////absolute.db",
-    "file": "write file:///absolute/directory or file:relative/directory",
-}
+_SQLITE_FORM = "write sqlite:///relative.db or sqlite:////absolute.db"
 
 
 def open_backend(
@@ -25,8 +31,6 @@ def open_backend(
     *,
     durability: str | None = None,
     clock: Clock | None = None,
-    blobs: object = None,
-    vectors: object = None,
     pool_size: int | None = None,
 ) -> Backend:
     """Open what the url names, blocking.
@@ -34,7 +38,7 @@ def open_backend(
     InvalidValue for a url nobody knows, NotSupported for what a later release brings or the
     backend can not give; anything the backend finds wrong with the place itself comes from it.
     """
-    check_options(durability, blobs, vectors, pool_size)
+    check_options(durability, pool_size)
     scheme, rest = _split(url)
     if scheme == "memory":
         from ledgerstone.backends.memory import open_memory
@@ -51,7 +55,66 @@ def open_backend(
     raise NotSupported(f"{scheme}:// stores", hint=_LATER[scheme])
 
 
-def check_options(durability: object, blobs: object, vectors: object, pool_size: object) -> None:
+class Equipment:
+    """What a store has besides its backend: a place for bytes, an engine for vectors, prices.
+
+    Each is made when it is first asked for, since most programs need few of them; a place that
+    the caller named is opened, and proved, at once.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        blobs: str | os.PathLike[str] | None = None,
+        vectors: str | None = None,
+        prices: object = None,
+    ) -> None:
+        self._backend = backend
+        self._blobs = blobs
+        self._vectors = vectors
+        self._prices = prices
+        self._making = threading.Lock()
+        self.indexes: dict[tuple[str, str], Any] = {}
+        """What vector searches keep between calls, by tenant and model."""
+        if blobs is not None:
+            _ = self.place
+        if vectors is not None:
+            _ = self.engine
+        if prices is not None:
+            _ = self.prices
+
+    @cached_property
+    def place(self) -> BlobPlace:
+        """Where bytes live; a named one is probed here."""
+        from ledgerstone.blobs.opening import open_place
+
+        with self._making:
+            return self.__dict__.get("place") or open_place(self._backend, self._blobs)
+
+    @cached_property
+    def engine(self) -> VectorEngine:
+        """Who compares vectors."""
+        from ledgerstone.vectors.opening import open_engine
+
+        return open_engine(self._vectors)
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What models cost."""
+        from ledgerstone.rules.prices import open_prices
+
+        return open_prices(self._prices)
+
+    def close(self) -> None:
+        """Let go of the place; the backend is somebody else's."""
+        place = self.__dict__.get("place")
+        if place is not None:
+            place.close()
+        self.indexes.clear()
+
+
+def check_options(durability: object, pool_size: object) -> None:
     """InvalidValue or NotSupported for options that no backend of this release takes."""
     if durability is not None and durability not in DURABILITIES:
         raise InvalidValue("durability", f"{durability!r} is none of {', '.join(DURABILITIES)}")
@@ -59,10 +122,6 @@ def check_options(durability: object, blobs: object, vectors: object, pool_size:
         raise InvalidValue("pool_size", "a positive integer expected")
     if pool_size is not None:
         raise NotSupported("pool_size=", hint="only server databases have a pool")
-    if blobs is not None:
-        raise NotSupported("blobs=", hint="blob stores come with a later release")
-    if vectors is not None:
-        raise NotSupported("vectors=", hint="vector search comes with a later release")
 
 
 def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
@@ -77,7 +136,7 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
     scheme, colon, rest = url.partition("://")
     if not colon:
         if url.startswith("sqlite:"):
-            raise InvalidValue("url", _FORMS["sqlite"])
+            raise InvalidValue("url", _SQLITE_FORM)
         return "sqlite", url
     if scheme == "memory":
         if rest:
@@ -90,27 +149,11 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
     raise InvalidValue("url", f"unknown scheme {scheme!r}; give {_KNOWN}")
 
 
-def is_folder(url: str) -> bool:
-    """Whether the url names a directory of journals."""
-    return url.startswith("file:")
-
-
-def folder_path(url: str) -> str:
-    """The directory of a file url: absolute after slashes, as in a browser, else relative."""
-    from urllib.parse import unquote
-
-    rest = unquote(url.removeprefix("file:"))
-    host = rest.startswith("//") and not rest.startswith("///")
-    if not rest.strip("/") or host or "\0" in rest:
-        raise InvalidValue("url", _FORMS["file"])
-    return "/" + rest.lstrip("/") if rest.startswith("/") else rest
-
-
 def _sqlite_path(rest: str) -> str:
     # As elsewhere: three slashes lead to a relative path, four to an absolute one.
     from urllib.parse import unquote
 
     path = unquote(rest.removeprefix("/"))
     if not rest.startswith("/") or not path or "\0" in path:
-        raise InvalidValue("url", _FORMS["sqlite"])
+        raise InvalidValue("url", _SQLITE_FORM)
     return path

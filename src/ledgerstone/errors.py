@@ -7,7 +7,8 @@
         StoreClosed             the store was closed, or carried over a fork
         NotSupported            the backend lacks a capability
       NotFound                  SessionNotFound, MessageNotFound, NodeNotFound, BranchNotFound,
-                                RunNotFound, TicketNotFound, ExecutionNotFound, BatchNotFound
+                                RunNotFound, TicketNotFound, ExecutionNotFound, BatchNotFound,
+                                BlobNotFound
       Conflict                  read again, then decide
         AlreadyExists           another thing has this id
         RevisionMoved           somebody committed first
@@ -20,6 +21,8 @@
         TicketStale             what would run is not what was approved
         ExecutionUnresolved     the tool may have run already; decide before it runs again
         ExecutionResolved       the execution has another outcome already
+        BudgetExceeded          the use would go beyond a budget
+        QuotaExceeded           the session keeps as much as it may
       LeaseHeld                 wait: another worker owns the session
       LeaseExpired              take the lease again, commit the same turn
       Fenced                    stop now: a newer owner has the session
@@ -115,6 +118,10 @@ class ExecutionNotFound(NotFound):
 
 class BatchNotFound(NotFound):
     """No such batch in this tenant."""
+
+
+class BlobNotFound(NotFound):
+    """The tenant has no such bytes."""
 
 
 class Conflict(LedgerstoneError):
@@ -222,6 +229,41 @@ class ExecutionResolved(Conflict):
         super().__init__(f"execution {execution} has {status} already")
         self.execution = execution
         self.status = status
+
+
+class BudgetExceeded(Conflict):
+    """A commit would use more than a budget allows; nothing of it happened.
+
+    `unit` is a currency or "tokens". `used` is what the period has seen, `asked` what the commit
+    would add: None when its cost is not known in the budget's currency.
+    """
+
+    def __init__(self, id: str, limit: int, used: int, asked: int | None, unit: str) -> None:
+        more = "a use of unknown cost" if asked is None else f"{asked} more"
+        super().__init__(f"budget {id} exceeded: {used} of {limit} {_unit(unit)} used, {more}")
+        self.id = id
+        self.limit = limit
+        self.used = used
+        self.asked = asked
+        self.unit = unit
+
+
+def _unit(unit: str) -> str:
+    return unit if unit == "tokens" else f"nano-{unit}"
+
+
+class QuotaExceeded(Conflict):
+    """A session keeps as many artifacts, or as many bytes of them, as it may."""
+
+    def __init__(self, session: str, limit: int, asked: int, unit: str) -> None:
+        super().__init__(
+            f"quota exceeded in session {session}: {asked} of {limit} {unit}; delete some, raise "
+            f"the quota, or let the oldest go with on_full='oldest_out'"
+        )
+        self.session = session
+        self.limit = limit
+        self.asked = asked
+        self.unit = unit
 
 
 class LeaseHeld(LedgerstoneError):

@@ -6,7 +6,8 @@ import pytest
 
 from ledgerstone.backends.file_changes import BY_NUMBER, DERIVED, homes, rows_fields
 from ledgerstone.backends.file_lines import STORE, Line
-from ledgerstone.backends.file_replay import SHARED
+from ledgerstone.backends.file_recovery import _bare
+from ledgerstone.backends.file_shared import IN_STORE, LOOSE, SHARED
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -65,12 +66,30 @@ def test_every_table_has_its_place_in_a_line() -> None:
     assert {"row", "head"} <= fields
 
 
+def test_loose_rows_belong_to_their_session_if_there_is_one(state: State) -> None:
+    rows = [
+        Change("attachments", ("t", "s", "a"), ABSENT, None),
+        Change("artifacts", ("t", "s:s", 1), ABSENT, None),
+        Change("evidence", ("t", "s", "trace", 1), ABSENT, None),
+    ]
+    others = [Change("artifacts", ("t", scope, 1), ABSENT, None) for scope in ("u:s", "t:", "s:t")]
+    assert [change.table for change in rows] == list(LOOSE)
+    assert homes(state, rows) == {STORE}
+    state.sessions.place(("t", "s"), _bare(7))
+    assert homes(state, rows) == {7}
+    assert homes(state, others) == {STORE}
+
+
 def test_rows_are_written_where_they_belong(state: State) -> None:
     state.branches.update((1, "a"), 6)
     assert homes(state, state.changes()) == {1}
     assert homes(state, [Change("stubs", ("t", "s"), ABSENT, None)]) == {STORE}
     assert homes(state, [Change("attachments", ("t", "s", "a"), ABSENT, None)]) == {STORE}
     assert homes(state, [Change("counters", ("session", 0), 1, 2)]) == set()
+    for table in IN_STORE:
+        assert homes(state, [Change(table, ("t", "s"), ABSENT, None)]) == {STORE}
+    for table in DERIVED:
+        assert homes(state, [Change(table, (1, "s"), ABSENT, None)]) == set()
     assert homes(state, [Change("counters", ("work", 7), 1, 2)]) == {7}
     assert rows_fields(state.changes()) == {"branches": (("a", 6),)}
     assert rows_fields([Change("branches", (1, "a"), 1, ABSENT)]) == {

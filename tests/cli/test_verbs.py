@@ -13,7 +13,9 @@ import pytest
 from ledgerstone import Store, user
 from tests.cli.conftest import ESCAPE, SECRET, Cli
 
-VERBS = ["demo", "sessions", "runs", "work", "inbox", "show", "tree", "verify", "doctor"]
+VERBS = [
+    "demo", "sessions", "runs", "work", "usage", "inbox", "show", "tree", "verify", "gc", "doctor",
+]  # fmt: skip
 READERS: list[list[str]] = [["sessions"], ["runs"], ["tree", "trip"], ["verify"], ["doctor"]]
 
 
@@ -153,6 +155,19 @@ class TestVerify:
     def test_as_json(self, cli: Cli, store: Path) -> None:
         found = cli("verify", "--store", store, "--json").json
         assert (found["ok"], found["sessions"], found["defects"]) == (True, 3, [])
+
+    def test_bytes_are_read_when_asked_for(self, cli: Cli, store: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "bytes"
+        with Store.open(store, blobs=folder) as opened:
+            opened.blobs.put(b"as it was")
+        where = ("--store", store, "--blobs", folder)
+        assert "1 blob: no defects" in cli("verify", *where, "--bytes").out
+        (file,) = (path for path in folder.rglob("*") if path.is_file())
+        file.write_bytes(b"as it is!")
+        assert cli("verify", *where).code == 0
+        done = cli("verify", *where, "--bytes", "--json")
+        assert (done.code, done.json["blobs"]) == (1, 1)
+        assert len(done.json["defects"]) == 1
 
     def test_a_changed_word_is_named_and_is_exit_code_1(self, cli: Cli, store: Path) -> None:
         tamper(store)

@@ -36,6 +36,17 @@ def test_the_lazy_example_prints_the_conversation(tmp_path: Path) -> None:
     assert done.stdout == "user Book Oslo\nassistant The 9:40?\n"
 
 
+def test_the_turn_with_everything_in_it(tmp_path: Path) -> None:
+    done = run(BLOCKS[2], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "# Oslo by train",
+        "[{'by': 'train'}]",
+        "[Cost(nano=2400000, currency='USD')]",
+        "1018 tokens to send",
+    ]
+
+
 @pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README.read_text("utf-8")))
 def test_links_lead_somewhere(link: str) -> None:
     assert (README.parent / link).exists()

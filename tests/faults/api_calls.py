@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ledgerstone import Node, assistant, tool_call, user
+from tests.faults import kept_calls
 
 # Any stands for the store: the calls are tables of one-liners, and each is run.
 Call = Callable[[Any, str], Any]
@@ -83,6 +84,7 @@ READS: dict[str, Call] = {
     "work.stuck": lambda s, p: s.work.stuck(p),
     "attachments.get": lambda s, p: s.attachments.get("s", p),
     "admin.verify": lambda s, p: s.admin.verify(p).ok,
+    **kept_calls.READS,
 }
 WRITES: dict[str, Call] = {
     "messages.delete": lambda s, p: s.messages.delete(p, session="s"),
@@ -143,6 +145,7 @@ WRITES: dict[str, Call] = {
     "sessions.create": lambda s, p: s.sessions.create(id=p, user=p, app=p, cwd=p, parent="s"),
     "sessions.copy": lambda s, p: s.sessions.copy("other", p + " copy"),
     "sessions.fork": lambda s, p: s.sessions.fork("other", new_id=p + " fork"),
+    **kept_calls.WRITES,
 }
 
 
@@ -158,4 +161,5 @@ def prepare(store: Any) -> None:
         turn.ask("c1", tool="pay", id="t1", reason="why")
     store.executions.start("s", id="x1", call_id="c2", tool="pay", message="m1", run_id="r1")
     store.runs.create("s", id="r2")
+    kept_calls.prepare(store)
     store.messages.append("other", user("bystander", id="o1"), create=True)

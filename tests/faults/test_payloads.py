@@ -28,6 +28,7 @@ from ledgerstone.testing.scoreboard import Scale, Scoreboard
 from ledgerstone.testing.wrappers import Wrapper
 from tests.backends.places import quick_disk
 from tests.faults.api_calls import READS, WRITES, Call, prepare
+from tests.faults.kept_calls import use_as_names
 from tests.faults.openers import FOLDERS
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
@@ -177,11 +178,12 @@ def test_traversals(
         for text in names:
             line.n += 1
             for tenant, id in (("default", text), (text, "s")):
-                try:
-                    use_as_ids(Store(backend, clock=clock).for_tenant(tenant), id)
-                except LedgerstoneError as error:
-                    if isinstance(error, BackendError):
-                        line.violations.append(f"{text!r}: {error}")
+                for use in (use_as_ids, use_as_names):
+                    try:
+                        use(Store(backend, clock=clock).for_tenant(tenant), id)
+                    except LedgerstoneError as error:
+                        if isinstance(error, BackendError):
+                            line.violations.append(f"{text!r}: {error}")
         backend.close()
         for path in set(root.rglob("*")) - before:
             if not path.is_relative_to(home):

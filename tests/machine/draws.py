@@ -173,8 +173,14 @@ def _note_body(draw: st.DrawFn, key: str) -> bytes:
 @st.composite
 def usages(draw: st.DrawFn) -> UsageEntry:
     usage = Usage(draw(st.integers(-2, 9)), draw(offsets), total=draw(st.sampled_from((None, 3))))
-    model, source = draw(st.sampled_from(("m1", "m2"))), draw(st.sampled_from(("", "tool")))
-    return UsageEntry(model, usage, source, cost=draw(st.sampled_from((None, Cost(5)))))
+    return UsageEntry(
+        draw(st.sampled_from(("m1", "m2"))),
+        usage,
+        draw(st.sampled_from(("", "tool"))),
+        provider=draw(st.sampled_from((None, None, "p1"))),
+        cost=draw(st.sampled_from((None, Cost(5), Cost(5), Cost(-2), Cost(3, "EUR")))),
+        run_id=draw(st.one_of(st.none(), runs)),
+    )
 
 
 @st.composite

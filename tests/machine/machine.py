@@ -16,17 +16,25 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard, Query
+from ledgerstone.commands.context import ReadContext
 from ledgerstone.commands.feed import ReadFeed
 from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import ListBranches, ListNodes, ReadMessages
 from ledgerstone.commands.runs import GetRun, ListRuns, UpdateRun
 from ledgerstone.commands.sessions import GetHead, ListSessions, SessionFilter, SweepPurged
-from ledgerstone.commands.turns import BranchMove, CommitTurn, ListTurns, VerifySession
+from ledgerstone.commands.turns import (
+    BranchMove,
+    CommitTurn,
+    ListTurns,
+    VerifySession,
+    VerifyStore,
+)
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import turn_hash
-from tests.machine import draws, questions, runs, writes
+from tests.machine import context_draws, draws, questions, runs, writes
+from tests.machine.kept_rules import KeptRules
 from tests.machine.ticket_rules import TicketRules
 from tests.machine.work_rules import WorkRules
 
@@ -40,7 +48,7 @@ class Differs(AssertionError):
     """The subject answered something else than the model."""
 
 
-class LedgerMachine(TicketRules, WorkRules):
+class LedgerMachine(TicketRules, WorkRules, KeptRules):
     """Subclassed with the two factories by `machine_of`."""
 
     make_model: Make
@@ -61,6 +69,8 @@ class LedgerMachine(TicketRules, WorkRules):
             for tenant in ("default", "other") if not self.differed else ():
                 for session in draws.SESSIONS:
                     self.check_history(tenant, session)
+                verified = self.subject.read([VerifyStore(tenant=tenant)])[0]
+                assert verified.defects == []
         finally:
             self.model.close()
             self.subject.close()
@@ -193,6 +203,10 @@ class LedgerMachine(TicketRules, WorkRules):
     def append(self, made: writes.Guarded) -> None:
         self.send_guarded(made)
 
+    @rule(made=context_draws.compactions())
+    def compact(self, made: writes.Guarded) -> None:
+        self.send_guarded(made)
+
     @rule(made=writes.appends())
     def append_freely(self, made: writes.Guarded) -> None:
         """The plain case, often enough that there is something to change and to read."""
@@ -278,6 +292,7 @@ class LedgerMachine(TicketRules, WorkRules):
                 self.ask(GetHead(tenant=tenant, id=session))
                 self.ask(ReadMessages(tenant=tenant, session=session, deleted=True))
                 self.ask(ListNodes(tenant=tenant, session=session, notes=True, resolve=True))
+                self.ask(ReadContext(tenant=tenant, session=session))
 
 
 def outcome(call: Callable[[], Any]) -> Any:

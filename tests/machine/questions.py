@@ -7,7 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ledgerstone.commands import Query
-from ledgerstone.commands.attachments import GetAttachment, ListUncommitted
+from ledgerstone.commands.attachments import (
+    GetAttachment,
+    ListAttachments,
+    ListUncommitted,
+)
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
@@ -40,7 +44,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.commands.turns import GetTurn, ListTurns, VerifySession
 from ledgerstone.commands.work import ListWork
-from tests.machine import draws, runs
+from tests.machine import context_draws, draws, runs
 
 DOCUMENTS = ("document", "state", "config", "frames", "checkpoint")
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
@@ -169,6 +173,7 @@ def session_reads(draw: st.DrawFn) -> Query[Any]:
                 FeedEnd(**common),
                 ListUncommitted(cutoff_us=draw(st.sampled_from((0, draws.START_US * 2))), **common),
                 GetAttachment(id=draw(st.sampled_from(draws.ATTACHMENTS)), **place),
+                ListAttachments(**place),
             )
         )
     )
@@ -211,4 +216,5 @@ anything = st.one_of(
     session_reads(),
     session_lists(),
     runs.questions(),
+    context_draws.questions(),
 )

@@ -210,6 +210,7 @@ def vacuums(draw: st.DrawFn) -> VacuumSession:
         tenant=draw(draws.tenants),
         session=draw(draws.sessions),
         unreachable=draw(st.booleans()),
+        values_only=draw(st.sampled_from((False, False, False, True))),
         before_us=draw(st.sampled_from((None, None, draws.START_US + 3))),
         notes_before_us=draw(st.sampled_from((0, draws.START_US * 2))),
         dry_run=draw(st.sampled_from((False, False, True))),
@@ -222,12 +223,14 @@ def side_writes(draw: st.DrawFn) -> Command[Any]:
     common: dict[str, Any] = {"tenant": draw(draws.tenants)}
     run = draw(runs.records(session))
     attachment = draw(st.sampled_from(draws.ATTACHMENTS))
+    digest = draw(st.sampled_from(draws.VALUES)).digest
     return draw(
         st.sampled_from(
             (
                 PutRun(run=run, **common),
                 PutRun(run=run, upsert=True, **common),
                 RecordIntent(session=session, id=attachment, uri="u", **common),
+                RecordIntent(session=session, id=digest, uri="u", **common),
                 ForgetAttachment(session=session, id=attachment, **common),
                 BreakLease(session=session, by="op", reason="stuck", **common),
             )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import InvalidValue, Message, Node, Opaque, SessionBindingMismatch, Store, user
+from ledgerstone.intake import checks
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.messages import MessageBody
 
@@ -117,10 +118,11 @@ BAD: list[tuple[str, Call]] = [
     ("before", lambda s: s.attachments.uncommitted(before=True)),
     ("session", lambda s: s.drafts.discard("d1")),
     ("older_than_s", lambda s: s.admin.vacuum("s", older_than_s=-1)),
+    ("older_than_s", lambda s: s.admin.vacuum("s", older_than_s=1e30)),
     ("status", lambda s: s.turns.begin("s").run("lost")),
     ("colour", lambda s: s.turns.begin("s").run("done", colour=1)),
     ("steps", lambda s: s.turns.begin("s").run("done", steps="many")),
-    ("usage", lambda s: s.turns.begin("s").use("m", {"input": "many"})),  # type: ignore[dict-item]
+    ("usage.input", lambda s: s.turns.begin("s").use("m", _counts("many"))),
     ("usage.input", lambda s: s.turns.begin("s").use("m", _usage(True))),
     ("cost", lambda s: s.turns.begin("s").use("m", {}, cost=1.5)),  # type: ignore[arg-type]
     ("state.a", lambda s: s.turns.begin("s").state(a=math.nan)),
@@ -146,6 +148,10 @@ def test_bad_input_is_refused_by_name(store: Store, field: str, call: Call) -> N
 
 def _by_hand(metadata: dict[str, Any]) -> Message:
     return Message(body=MessageBody(role="user", metadata=metadata))
+
+
+def _counts(count: Any) -> Any:
+    return {"input": count}
 
 
 def _usage(count: Any) -> Any:
@@ -189,3 +195,23 @@ def test_records_are_accepted_for_their_ids(store: Store) -> None:
     assert store.turns.begin(session, run_id=run).run_id == run.id
     created = store.sessions.list(created_after=datetime(2020, 1, 1, tzinfo=UTC), user="ada")
     assert [found.id for found in created] == [session.id]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (-1, "a duration of at least 0 expected, got -1"),
+        (-math.inf, "a duration of at least 0 expected, got -inf"),
+        (1e30, "too long a duration in seconds: 1e+30"),
+        (math.inf, "too long a duration in seconds: inf"),
+        (10**5000, "too long a duration in seconds: a huge integer"),
+        (math.nan, "seconds expected, got nan"),
+        (True, "seconds expected, got True"),
+        ("1", "seconds expected, got '1'"),
+    ],
+    ids=lambda x: f"{x!s:.20}" if isinstance(x, str | float) else "",
+)
+def test_a_duration_is_refused_for_what_is_wrong_with_it(value: object, reason: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        checks.seconds(value, "ttl_s")
+    assert caught.value.reason == reason

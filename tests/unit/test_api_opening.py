@@ -51,18 +51,20 @@ def test_a_backend_of_a_later_release_is_named_as_such(url: str) -> None:
         Store.open(url)
 
 
-@pytest.mark.parametrize("options", [{"blobs": "s3://b"}, {"vectors": "exact"}])
-def test_what_a_later_release_brings_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(NotSupported, match="release"):
-        Store.open("memory://", **options)
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("durability", "maybe"), ("pool_size", 0), ("pool_size", True), ("tenant", ""), ("tenant", 5)],
+    [
+        *(("durability", "maybe"), ("pool_size", 0), ("pool_size", True)),
+        *(("tenant", ""), ("tenant", 5)),
+        *(("blobs", ""), ("blobs", 7), ("blobs", "a\0b"), ("blobs", "ftp://host/b")),
+        *(("vectors", ""), ("vectors", "exact"), ("vectors", 7)),
+        *(("prices", 7), ("prices", ["m"]), ("prices", "no/such/file.json")),
+        *(("prices", {"": {}}), ("prices.m", {"m": 1})),
+        ("prices.m.output", {"m": {"input": 1}}),
+    ],
 )
 def test_a_wrong_option_names_its_field(field: str, value: Any) -> None:
-    options: dict[str, Any] = {field: value}
+    options: dict[str, Any] = {field.partition(".")[0]: value}
     with pytest.raises(InvalidValue) as caught:
         Store.open("memory://", **options)
     assert caught.value.field == field
@@ -256,6 +258,7 @@ def test_the_clock_that_was_given_is_the_one_that_counts() -> None:
 NAMESPACES = (
     *("sessions", "messages", "nodes", "branches", "turns", "drafts"),
     *("leases", "runs", "attachments", "work", "admin"),
+    *("blobs", "artifacts", "traces", "reports", "usage", "memories", "embeddings"),
 )
 
 

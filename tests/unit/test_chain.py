@@ -13,7 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from ledgerstone.commands import Guard
+from ledgerstone.commands.artifacts import NewArtifact
 from ledgerstone.commands.executions import Finish
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.tickets import NewTicket
 from ledgerstone.commands.turns import (
@@ -25,6 +27,7 @@ from ledgerstone.commands.turns import (
     Rewind,
 )
 from ledgerstone.commands.work import NewBatch
+from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.runs import (
     Outcome,
     Run,
@@ -102,6 +105,10 @@ CONTENT: dict[str, dict[str, Any]] = {
         "tickets": (NewTicket(id="k", call_id="c", tool="pay", arguments=b"{}"),),
         "executions": (Finish(id="e", result=b"1"),),
         "enqueue": (NewBatch(session="s", id="b", payloads=b"[1]"),),
+        "artifacts": (NewArtifact(id="a", name="n", ref=D1),),
+        "traces": (b"{}",),
+        "reports": (b"{}",),
+        "memories": (NewMemory(namespace="a\x1f", key="k", value=b"1"),),
     },
     "NewNode": {
         "kind": "event",
@@ -126,6 +133,7 @@ CONTENT: dict[str, dict[str, Any]] = {
         "source": "x",
         "provider": "x",
         "cost": Cost(5),
+        "run_id": "r",
     },
     "Run": {
         "id": "x",
@@ -167,6 +175,9 @@ ENVELOPE: dict[str, dict[str, Any]] = {
         "drop_drafts": ("d",),
         "complete": ("claim",),
         "release": True,
+        "blobs": (D1,),
+        "quota": Quota(),
+        "over_budget": True,
     },
     "NewNode": {"id": "other", "salt": b"other", "created_us": 5, "parent": "n0"},
     "Rewind": {"expected": "n0"},
@@ -175,7 +186,7 @@ ENVELOPE: dict[str, dict[str, Any]] = {
     "NewNote": {},
     "NewValue": {"data": b"other"},
     "NewCheckpoint": {"manifest": Checkpoint(schema=2), "data": b"[]"},
-    "UsageEntry": {},
+    "UsageEntry": {"estimated": True},
     "Run": {"created_us": 1, "started_us": 1, "finished_us": 1, "updated_us": 1},
 }
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
+from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import bodies, checks, cursors
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page, SeqRange
 
 MessageList: TypeAlias = list[Message]
@@ -167,18 +167,10 @@ class AsyncMessageReads:
 
     async def latest_compaction(self, session: SessionRef) -> Message | None:
         """The newest compaction request of the session, or None."""
-        target, tenant = checks.session_id(session), self._handle.tenant
         found = await self._handle.ask(
-            queries.ListNodes(
-                tenant=tenant,
-                session=target,
-                kind=MESSAGE,
-                label=bodies.COMPACTION_LABEL,
-                order="-ord",
-                limit=1,
-            )
+            FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
         )
-        return await self.get(found[0].id, session=target) if found else None
+        return None if found is None else found.newest
 
     async def _path(
         self, session: SessionRef, branch: str, at: IdRef | None, **options: Any

@@ -16,6 +16,7 @@ from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.blobs import all_named
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
@@ -71,6 +72,7 @@ class AsyncNodes:
             nodes=tuple(made),
             missing_parent=checks.one_of(parent_missing, PARENT_MISSING, "parent_missing"),
             values=tuple(bodies.new_value(value) for value in values),
+            blobs=all_named(node.body for node in given if isinstance(node, Message)),
         )
         answer = await commit(self._handle, stamped(command), owned)
         return [

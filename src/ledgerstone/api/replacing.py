@@ -17,6 +17,7 @@ from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
 from ledgerstone.errors import InvalidValue, LeafMoved
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced
@@ -127,6 +128,7 @@ async def _attempt(
         branch=plan.branch,
         rewind=Rewind(to=target, expected=seen.leaf, supersede=True),
         nodes=tuple(nodes),
+        blobs=all_named(one.body for one in fresh),
         run=plan.run,
     )
     answer = await commit(handle, stamped(command), plan.lease)

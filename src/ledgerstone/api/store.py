@@ -7,24 +7,32 @@ from typing import Any
 
 from ledgerstone import ids
 from ledgerstone.api.admin import AsyncAdmin
+from ledgerstone.api.artifacts import AsyncArtifacts
 from ledgerstone.api.attachments import AsyncAttachments
+from ledgerstone.api.blobs import AsyncBlobs
 from ledgerstone.api.branches import AsyncBranches
 from ledgerstone.api.drafts import AsyncDrafts
+from ledgerstone.api.embeddings import AsyncEmbeddings
 from ledgerstone.api.executions import AsyncExecutions
 from ledgerstone.api.feed import AsyncFeed
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.leases import AsyncLeases
 from ledgerstone.api.loop_async import Opening, offload, opening
+from ledgerstone.api.memories import AsyncMemories
 from ledgerstone.api.messages import AsyncMessages
+from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.nodes import AsyncNodes
+from ledgerstone.api.reports import AsyncReports
 from ledgerstone.api.runs import AsyncRuns
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.tickets import AsyncTickets
+from ledgerstone.api.traces import AsyncTraces
 from ledgerstone.api.turns import AsyncTurns
+from ledgerstone.api.usage import AsyncUsageBook
 from ledgerstone.api.work import AsyncWork
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
-from ledgerstone.connect import open_backend
+from ledgerstone.connect import Equipment, open_backend
 from ledgerstone.errors import InvalidValue
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
@@ -40,10 +48,16 @@ class AsyncStore:
     """
 
     def __init__(
-        self, backend: Backend, *, tenant: str | None = TENANT, clock: Clock | None = None
+        self,
+        backend: Backend,
+        *,
+        tenant: str | None = TENANT,
+        clock: Clock | None = None,
+        equipment: Equipment | None = None,
     ) -> None:
         name = None if tenant is None else ids.check_id(tenant, "tenant")
-        self._attach(AsyncHandle(backend, name, clock or SystemClock(), None))
+        equipment = equipment or Equipment(backend)
+        self._attach(AsyncHandle(backend, name, clock or SystemClock(), equipment))
 
     @classmethod
     def open(
@@ -52,13 +66,17 @@ class AsyncStore:
         *,
         tenant: str | None = TENANT,
         durability: str | None = None,
-        blobs: object = None,
-        vectors: object = None,
+        blobs: str | os.PathLike[str] | None = None,
+        vectors: str | None = None,
+        prices: object = None,
         pool_size: int | None = None,
         clock: Clock | None = None,
     ) -> Opening[AsyncStore]:
         """Open a path, sqlite:///path, file:///folder or memory://; `tenant=None` is a root handle.
 
+        `blobs`: where bytes go: a directory, s3://bucket/prefix, gs://, az://; by default beside
+        the rest. `vectors`: numpy, sqlite-vec or python; by default the fastest that is there.
+        `prices`: Prices, a dictionary or a JSON file instead of the table that is built in.
         Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
         """
         if tenant is not None:
@@ -69,11 +87,14 @@ class AsyncStore:
                 url,
                 durability=durability,
                 clock=clock,
-                blobs=blobs,
-                vectors=vectors,
                 pool_size=pool_size,
             )
-            store = cls(backend, tenant=tenant, clock=clock)
+            try:
+                equipment = Equipment(backend, blobs=blobs, vectors=vectors, prices=prices)
+            except BaseException:
+                backend.close()
+                raise
+            store = cls(backend, tenant=tenant, clock=clock, equipment=equipment)
             store._handle.close_when_forgotten()
             return store
 
@@ -133,8 +154,16 @@ class AsyncStore:
         self.leases = AsyncLeases(handle)
         self.runs = AsyncRuns(handle)
         self.attachments = AsyncAttachments(handle)
+        self.blobs = AsyncBlobs(handle)
         self.tickets = AsyncTickets(handle)
         self.executions = AsyncExecutions(handle)
         self.work = AsyncWork(handle)
+        nearest = AsyncNearest(handle)
+        self.memories = AsyncMemories(handle, nearest)
+        self.embeddings = AsyncEmbeddings(handle, nearest)
+        self.artifacts = AsyncArtifacts(handle)
+        self.traces = AsyncTraces(handle)
+        self.reports = AsyncReports(handle)
+        self.usage = AsyncUsageBook(handle)
         self.feed = AsyncFeed(handle)
         self.admin = AsyncAdmin(handle, self.sessions)

@@ -8,15 +8,23 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ledgerstone.api.loop_blocking import offload
+from ledgerstone.api_sync.attachments import INTENTS_KEPT_S
+from ledgerstone.api_sync.blob_reading import verify_blobs
+from ledgerstone.api_sync.collecting import Plan, collect
+from ledgerstone.api_sync.collecting import Progress as GcProgress
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession, VerifyStore
-from ledgerstone.errors import Corrupt
+from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
+from ledgerstone.records.blobs import Collected
 from ledgerstone.records.reports import Defect, Health, Vacuumed, Verified
+
+BYTES_KEPT_S = 3600
+"""Bytes that nothing refers to are spared this long: somebody may be about to use them."""
 
 NOTES_KEPT_S = 86_400
 """Notes of a node that never came are kept this long."""
@@ -36,7 +44,7 @@ class Admin:
         return offload(self._handle.backend.health)
 
     def tenants(self) -> list[str]:
-        """The tenants that have sessions; the one call a root handle may make."""
+        """The tenants that have anything; the one call a root handle may make."""
         return offload(self._handle.backend.tenants)
 
     def verify(
@@ -44,12 +52,15 @@ class Admin:
         session: SessionRef | None = None,
         *,
         whole: bool = True,
+        blobs: bool = False,
         progress: Progress | None = None,
     ) -> Verified:
         """Check chain, parents, leaf, positions, references and value hashes; name each defect.
 
         Of one session, or of all of the tenant; then also of the file or the like that all tenants
-        share, unless `whole` is False. `progress(done, total)` after each session.
+        share, unless `whole` is False. `blobs`: also read all bytes of the tenant's blobs,
+        wherever they are; without it only their rows are checked. `progress(done, total)` after
+        each session.
         """
         names = self._names(session)
         report = (
@@ -66,6 +77,10 @@ class Admin:
             )
             if progress is not None:
                 progress(done, len(names))
+        if checks.flag(blobs, "blobs"):
+            found = verify_blobs(self._handle)
+            defects = [*report.defects, *found.defects]
+            report = replace(report, blobs=found.blobs, defects=defects)
         return report
 
     def _verify_store(self, whole: bool) -> Verified:
@@ -120,6 +135,35 @@ class Admin:
                 freed_bytes=report.freed_bytes + one.freed_bytes,
             )
         return report
+
+    def gc(
+        self,
+        *,
+        dry_run: bool = False,
+        older_than_s: float = BYTES_KEPT_S,
+        attachments_older_than_s: float = INTENTS_KEPT_S,
+        on_progress: GcProgress | None = None,
+    ) -> Collected:
+        """Remove bytes that nothing refers to, and what uploads and writers that died left.
+
+        In this order: intents of attachments that no turn used, unused values of sessions,
+        uploads that never ended, blobs without an artifact or an attachment, expired memories.
+        Nothing younger than `older_than_s` goes (with 0 an upload that is going on fails).
+        Corrupt, before anything is removed, when a live checkpoint can not be read.
+        `on_progress(phase, done, total)`. Several collectors may run at once.
+        """
+        if on_progress is not None and not callable(on_progress):
+            raise InvalidValue("on_progress", "a function of phase, done and total expected")
+        plan = Plan(
+            sessions=self._names(None),
+            before_us=self._ago_us(checks.seconds(older_than_s, "older_than_s")),
+            intents_before_us=self._ago_us(
+                checks.seconds(attachments_older_than_s, "attachments_older_than_s")
+            ),
+            dry_run=checks.flag(dry_run, "dry_run"),
+            on_progress=on_progress,
+        )
+        return collect(self._handle, plan)
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+from ledgerstone.api.blob_writing_blocking import Data, measure
+from ledgerstone.api_sync.blobs import put_blob
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands import attachments as commands
+from ledgerstone.commands.blobs import TouchBlob
+from ledgerstone.errors import BlobNotFound, InvalidValue
+from ledgerstone.intake import blobs as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef, Time
 from ledgerstone.records.attachments import Attachment
 
+AttachmentList: TypeAlias = list[Attachment]
+INTENTS_KEPT_S = 86_400
+"""Intents that no turn used are kept this long by default."""
+
 
 class Attachments:
-    """Two-phase references to bytes that live elsewhere."""
+    """Two-phase references to bytes, of this store or elsewhere."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -27,6 +38,43 @@ class Attachments:
             )
         )
 
+    def put(
+        self,
+        session: SessionRef,
+        data: Data,
+        *,
+        media_type: str | None = None,
+        id: str | None = None,
+    ) -> Attachment:
+        """Keep bytes for a session that a turn will use: `turn.attach(attachment)`, or a part
+        whose `blob` is its id.
+
+        Its id is the SHA-256 of the bytes; a given one is checked. Until a turn uses it, `sweep`
+        may forget it, and then `admin.gc` the bytes. Errors as of `blobs.put`.
+        """
+        name, media = checks.session_id(session), intake.media_type(media_type)
+        known = measure(data)
+        if id is not None and intake.known_ref(id, "id") != (known or id):
+            raise InvalidValue("id", f"the bytes have another SHA-256: {known}")
+        known = known or id
+        if known is not None:
+            made = self.intent(name, known, f"blob:{known}")
+            put_blob(self._handle, data, media_type=media, expected=known)
+            return made
+        blob = put_blob(self._handle, data, media_type=media)
+        made = self.intent(name, blob.ref, f"blob:{blob.ref}")
+        # Between the two a collector that spares nothing may have come by.
+        touch = TouchBlob(tenant=self._handle.tenant, ref=blob.ref)
+        if self._handle.write(touch) is None:
+            raise BlobNotFound(blob.ref)
+        return made
+
+    def list(self, session: SessionRef) -> AttachmentList:
+        """All of a session, oldest first."""
+        return self._handle.ask(
+            commands.ListAttachments(tenant=self._handle.tenant, session=checks.session_id(session))
+        )
+
     def get(self, session: SessionRef, id: IdRef) -> Attachment | None:
         """One attachment, or None."""
         return self._handle.ask(
@@ -37,7 +85,7 @@ class Attachments:
             )
         )
 
-    def uncommitted(self, *, before: Time) -> list[Attachment]:
+    def uncommitted(self, *, before: Time) -> AttachmentList:
         """Never used by a turn and intended at or before this time, oldest first."""
         return self._handle.ask(
             commands.ListUncommitted(
@@ -54,3 +102,21 @@ class Attachments:
                 id=checks.record_id(id, "id"),
             )
         )
+
+    def sweep(self, *, older_than_s: float = INTENTS_KEPT_S) -> int:
+        """Forget intents so old that no turn used; how many."""
+        age_us = checks.span_us(older_than_s, "older_than_s")
+        return sweep_intents(self._handle, self._handle.clock.now_us() - age_us)
+
+
+def sweep_intents(handle: Handle, cutoff_us: int) -> int:
+    """Forget intents from before the cutoff, each only if still no turn used it."""
+    tenant, swept = handle.tenant, 0
+    query = commands.ListUncommitted(tenant=tenant, cutoff_us=cutoff_us)
+    for found in handle.ask(query):
+        swept += handle.write(
+            commands.ForgetAttachment(
+                tenant=tenant, session=found.session, id=found.id, before_us=cutoff_us
+            )
+        )
+    return swept

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
+from ledgerstone.connect import Equipment
 from ledgerstone.errors import Misuse, StoreClosed
 from ledgerstone.ports.backend import Backend
 
@@ -17,13 +18,27 @@ A = TypeVar("A")
 class Handle:
     """One tenant's way to a backend. The one that opened the backend also closes it."""
 
-    __slots__ = ("__weakref__", "_finalizer", "_parent", "_tenant", "backend", "clock")
+    __slots__ = (
+        "__weakref__",
+        "_finalizer",
+        "_parent",
+        "_tenant",
+        "backend",
+        "clock",
+        "equipment",
+    )
 
     def __init__(
-        self, backend: Backend, tenant: str | None, clock: Clock, parent: Handle | None
+        self,
+        backend: Backend,
+        tenant: str | None,
+        clock: Clock,
+        equipment: Equipment,
+        parent: Handle | None = None,
     ) -> None:
         self.backend = backend
         self.clock = clock
+        self.equipment = equipment
         self._tenant = tenant
         # A tenant's handle keeps the opener alive, whose finalizer would close the backend.
         self._parent = parent
@@ -41,7 +56,7 @@ class Handle:
         return self._tenant
 
     def for_tenant(self, tenant: str) -> Handle:
-        return Handle(self.backend, tenant, self.clock, self._parent or self)
+        return Handle(self.backend, tenant, self.clock, self.equipment, self._parent or self)
 
     def close_when_forgotten(self) -> None:
         """For who opened the backend itself: nobody else will close it."""
@@ -60,7 +75,10 @@ class Handle:
         backend, self.backend = self.backend, cast(Backend, _CLOSED)
         if self._finalizer is not None:
             self._finalizer.detach()
-        return None if self._parent is not None or backend is _CLOSED else backend
+        if self._parent is not None or backend is _CLOSED:
+            return None
+        self.equipment.close()
+        return backend
 
 
 class _Closed:

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.commands import nodes as queries
+from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import bodies, checks, cursors
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page, SeqRange
 
 MessageList: TypeAlias = list[Message]
@@ -166,18 +166,10 @@ class MessageReads:
 
     def latest_compaction(self, session: SessionRef) -> Message | None:
         """The newest compaction request of the session, or None."""
-        target, tenant = checks.session_id(session), self._handle.tenant
         found = self._handle.ask(
-            queries.ListNodes(
-                tenant=tenant,
-                session=target,
-                kind=MESSAGE,
-                label=bodies.COMPACTION_LABEL,
-                order="-ord",
-                limit=1,
-            )
+            FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
         )
-        return self.get(found[0].id, session=target) if found else None
+        return None if found is None else found.newest
 
     def _path(
         self, session: SessionRef, branch: str, at: IdRef | None, **options: Any

@@ -11,21 +11,25 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api_sync.commits import commit, stamped
-from ledgerstone.api_sync.message_reads import MessageList, MessageReads
+from ledgerstone.api_sync.context import Contexts
+from ledgerstone.api_sync.message_reads import MessageList
 from ledgerstone.api_sync.replacing import Plan, replace_list
 from ledgerstone.api_sync.turns import new_session
+from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
-from ledgerstone.errors import InvalidValue, MessageNotFound
+from ledgerstone.errors import MessageNotFound
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.blobs import all_named, blobs_of_patch
 from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.messages import Compaction, Message, assistant, user
+from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.sessions import Session
 
 
-class Messages(MessageReads):
+class Messages(Contexts):
     """What was said."""
 
     def append(
@@ -61,6 +65,7 @@ class Messages(MessageReads):
             create=made,
             branch=checks.branch_name(branch),
             nodes=tuple(nodes),
+            blobs=all_named(one.body for one in given),
         )
         answer = commit(self._handle, stamped(command), owned)
         pairs = zip(nodes, answer.placed, strict=True)
@@ -154,7 +159,9 @@ class Messages(MessageReads):
         target, owned = self._bound(id, session, lease)
         patch = bodies.amendment_patch(fields)
         command = self._command("amend", target, owned, expected_revision)
-        command = replace(command, amendments=(Amendment(name, patch, bodies.salt()),))
+        amendments = (Amendment(name, patch, bodies.salt()),)
+        named = tuple(dict.fromkeys(blobs_of_patch(fields)))
+        command = replace(command, amendments=amendments, blobs=named)
         commit(self._handle, stamped(command), owned)
         found = self.get(name, session=target)
         if found is None:
@@ -186,29 +193,32 @@ class Messages(MessageReads):
         summary: str,
         *,
         tail_start: IdRef | None,
-        instruction: str = "Summarise the conversation so far.",
+        branch: str = "main",
+        instruction: str = INSTRUCTION,
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
         **fields: Any,
     ) -> tuple[Message, Message]:
-        """Add a compaction request and its summary in one commit.
+        """Add a compaction request and its summary in one commit; nothing is removed.
 
-        The request remembers where the uncompacted tail starts and the compaction before it.
-        `fields` are the summary's (model, usage, ...). Errors: as append.
+        The summary stands for what was said before `tail_start`, or for everything when that is
+        None. The request remembers it, and the compaction before it on the branch. `fields` are
+        the summary's (model, usage, ...). Errors: MessageNotFound unless `tail_start` is a
+        message of the branch, and as append.
         """
         target, owned = checks.bound(session, lease)
-        start = checks.maybe_id(tail_start, "tail_start")
-        before = self.latest_compaction(target)
-        previous = None if before is None else before.id
-        if not isinstance(summary, str):
-            raise InvalidValue("summary", f"text expected, got {type(summary).__name__}")
-        request = user(
-            instruction, is_compaction=True, compaction=Compaction(start, previous, None)
+        name, start = checks.branch_name(branch), checks.maybe_id(tail_start, "tail_start")
+        point = self._handle.ask(
+            FindCompaction(
+                tenant=self._handle.tenant, session=target, branch=name, tail_start=start
+            )
         )
-        meta = Compaction(start, previous, summary)
-        answer = assistant(summary, is_summary=True, compaction=meta, **fields)
+        before = None if point is None else point.newest
+        pair = compaction_pair(summary, start, before, instruction, fields)
+        if start is not None and point is not None and not point.on_path:
+            raise MessageNotFound(start)
         made = self.append(
-            target, request, answer, lease=owned, expected_revision=expected_revision
+            target, *pair, branch=name, lease=owned, expected_revision=expected_revision
         )
         return made[0], made[1]
 

@@ -18,6 +18,7 @@ from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
 from ledgerstone.errors import InvalidValue, LeafMoved
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced
@@ -128,6 +129,7 @@ def _attempt(
         branch=plan.branch,
         rewind=Rewind(to=target, expected=seen.leaf, supersede=True),
         nodes=tuple(nodes),
+        blobs=all_named(one.body for one in fresh),
         run=plan.run,
     )
     answer = commit(handle, stamped(command), plan.lease)

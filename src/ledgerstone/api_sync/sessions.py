@@ -17,6 +17,7 @@ from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.executions import GetRecovery
 from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
@@ -39,6 +40,7 @@ from ledgerstone.records.sessions import (
     SessionView,
 )
 from ledgerstone.records.state import SessionState
+from ledgerstone.records.stats import Stats
 
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
 SWEEP_ROWS = 5000
@@ -322,6 +324,10 @@ class Sessions:
             for table, rows in swept.items():
                 removed[table] = removed.get(table, 0) + rows
         return replace(receipt, removed=removed)
+
+    def stats(self, id: SessionRef) -> Stats:
+        """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
+        return self._handle.ask(GetStats(tenant=self._handle.tenant, session=checks.session_id(id)))
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
         """A checked record for a session of this tenant."""

@@ -9,23 +9,31 @@ from typing import Any
 from ledgerstone import ids
 from ledgerstone.api.loop_blocking import Opening, offload, opening
 from ledgerstone.api_sync.admin import Admin
+from ledgerstone.api_sync.artifacts import Artifacts
 from ledgerstone.api_sync.attachments import Attachments
+from ledgerstone.api_sync.blobs import Blobs
 from ledgerstone.api_sync.branches import Branches
 from ledgerstone.api_sync.drafts import Drafts
+from ledgerstone.api_sync.embeddings import Embeddings
 from ledgerstone.api_sync.executions import Executions
 from ledgerstone.api_sync.feed import Feed
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.leases import Leases
+from ledgerstone.api_sync.memories import Memories
 from ledgerstone.api_sync.messages import Messages
+from ledgerstone.api_sync.nearest import Nearest
 from ledgerstone.api_sync.nodes import Nodes
+from ledgerstone.api_sync.reports import Reports
 from ledgerstone.api_sync.runs import Runs
 from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.api_sync.tickets import Tickets
+from ledgerstone.api_sync.traces import Traces
 from ledgerstone.api_sync.turns import Turns
+from ledgerstone.api_sync.usage import UsageBook
 from ledgerstone.api_sync.work import Work
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
-from ledgerstone.connect import open_backend
+from ledgerstone.connect import Equipment, open_backend
 from ledgerstone.errors import InvalidValue
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
@@ -41,10 +49,16 @@ class Store:
     """
 
     def __init__(
-        self, backend: Backend, *, tenant: str | None = TENANT, clock: Clock | None = None
+        self,
+        backend: Backend,
+        *,
+        tenant: str | None = TENANT,
+        clock: Clock | None = None,
+        equipment: Equipment | None = None,
     ) -> None:
         name = None if tenant is None else ids.check_id(tenant, "tenant")
-        self._attach(Handle(backend, name, clock or SystemClock(), None))
+        equipment = equipment or Equipment(backend)
+        self._attach(Handle(backend, name, clock or SystemClock(), equipment))
 
     @classmethod
     def open(
@@ -53,13 +67,17 @@ class Store:
         *,
         tenant: str | None = TENANT,
         durability: str | None = None,
-        blobs: object = None,
-        vectors: object = None,
+        blobs: str | os.PathLike[str] | None = None,
+        vectors: str | None = None,
+        prices: object = None,
         pool_size: int | None = None,
         clock: Clock | None = None,
     ) -> Opening[Store]:
         """Open a path, sqlite:///path, file:///folder or memory://; `tenant=None` is a root handle.
 
+        `blobs`: where bytes go: a directory, s3://bucket/prefix, gs://, az://; by default beside
+        the rest. `vectors`: numpy, sqlite-vec or python; by default the fastest that is there.
+        `prices`: Prices, a dictionary or a JSON file instead of the table that is built in.
         Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
         """
         if tenant is not None:
@@ -70,11 +88,14 @@ class Store:
                 url,
                 durability=durability,
                 clock=clock,
-                blobs=blobs,
-                vectors=vectors,
                 pool_size=pool_size,
             )
-            store = cls(backend, tenant=tenant, clock=clock)
+            try:
+                equipment = Equipment(backend, blobs=blobs, vectors=vectors, prices=prices)
+            except BaseException:
+                backend.close()
+                raise
+            store = cls(backend, tenant=tenant, clock=clock, equipment=equipment)
             store._handle.close_when_forgotten()
             return store
 
@@ -134,8 +155,16 @@ class Store:
         self.leases = Leases(handle)
         self.runs = Runs(handle)
         self.attachments = Attachments(handle)
+        self.blobs = Blobs(handle)
         self.tickets = Tickets(handle)
         self.executions = Executions(handle)
         self.work = Work(handle)
+        nearest = Nearest(handle)
+        self.memories = Memories(handle, nearest)
+        self.embeddings = Embeddings(handle, nearest)
+        self.artifacts = Artifacts(handle)
+        self.traces = Traces(handle)
+        self.reports = Reports(handle)
+        self.usage = UsageBook(handle)
         self.feed = Feed(handle)
         self.admin = Admin(handle, self.sessions)

@@ -16,10 +16,14 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.checks import IdRef, SessionRef
-from ledgerstone.intake.content import Content, id_list, usage_entry
+from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
+from ledgerstone.intake.content import Content, id_list
 from ledgerstone.intake.executions import finish_of
+from ledgerstone.intake.keeping import Keeping
 from ledgerstone.intake.tickets import Question, ask
+from ledgerstone.intake.usage import usage_entry
 from ledgerstone.intake.work import Keywords
+from ledgerstone.records.context import Context
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
@@ -32,7 +36,7 @@ from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Claim
 
 
-class Turn:
+class Turn(Keeping):
     """One atomic commit in the making, bound to one session.
 
     What was added stays until a commit succeeded, so `commit()` may be repeated after any error
@@ -170,11 +174,46 @@ class Turn:
         cost: Cost | None = None,
         source: str = "",
         provider: str | None = None,
+        correction: bool = False,
+        over_budget: bool = False,
     ) -> UsageEntry:
-        """Record tokens, and money when known; reads show the sum per source and model."""
-        entry = usage_entry(model, usage, cost, source, provider)
+        """Record tokens and money; without a cost, the store's price list says what it was.
+
+        Reads show the sum per source and model. A correction may be negative. BudgetExceeded at
+        the commit when a budget does not allow it, unless `over_budget`: it was used already.
+        """
+        entry = usage_entry(
+            self._handle.equipment,
+            model,
+            usage,
+            cost=cost,
+            source=source,
+            provider=provider,
+            run_id=self._content.run_id,
+            correction=correction,
+        )
         self._content.extend("usage", (entry,))
+        if checks.flag(over_budget, "over_budget"):
+            self._content.more["over_budget"] = True
         return entry
+
+    def compact(
+        self,
+        summary: str,
+        *,
+        tail_start: IdRef | None,
+        previous: Context | IdRef | None = None,
+        instruction: str = INSTRUCTION,
+        **fields: Any,
+    ) -> tuple[Message, Message]:
+        """Add a compaction request and its summary, as `messages.compact` does by itself.
+
+        A turn reads nothing, so `previous` is the context that was summarised, or the request of
+        the compaction before this one. A run that goes on from here names the summary's id as
+        the `compacted_snapshot` of its input.
+        """
+        request, answer = compaction_pair(summary, tail_start, previous, instruction, fields)
+        return self._content.add(request), self._content.add(answer)
 
     def draft(self, **fields: Any) -> Draft:
         """An assistant message that is being streamed: a context manager with `write(token)`.
@@ -212,10 +251,6 @@ class Turn:
     def head(self, *, config: Any = UNSET, frames: Any = UNSET, current_frame: Any = UNSET) -> None:
         """Store config, and frames with the current one, whole."""
         self._content.set_head(config, frames, current_frame)
-
-    def attach(self, *ids: IdRef) -> None:
-        """Stamp attachments of this session as used; unknown ones are ignored."""
-        self._content.extend("attach", id_list(ids, "attachment"))
 
     def complete(self, claim: Claim | str) -> None:
         """Remove the batches of a queue claim; ClaimLost at the commit rejects all of it."""
@@ -281,7 +316,7 @@ class Turn:
         A repeated turn answers as the first time, with `replayed`. Errors: SessionNotFound,
         SessionDeleted, TurnConflict, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, LeafMoved,
         ClaimLost, BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition,
-        InvalidValue, and what the backend meets.
+        BudgetExceeded, InvalidValue, and what the backend meets.
         """
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]

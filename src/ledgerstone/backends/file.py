@@ -10,25 +10,29 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ledgerstone.backends.file_damage import Damage
 from ledgerstone.backends.file_disk import Disk, mapped
-from ledgerstone.backends.file_folder import SNAPSHOT, TORN_END, Folder
+from ledgerstone.backends.file_folder import BLOBS, SNAPSHOT, TORN_END, Folder
 from ledgerstone.backends.file_lines import VERSION, time_text
 from ledgerstone.backends.file_outbox import deliver
 from ledgerstone.backends.file_recovery import load
-from ledgerstone.backends.file_verify import check_journal
+from ledgerstone.backends.file_verify import check_journal, check_store
 from ledgerstone.backends.file_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.turns import VerifySession
+from ledgerstone.commands.blobs import PutChunk
+from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.model.handlers import READS, WRITES
-from ledgerstone.model.state import AGAIN, Tx
-from ledgerstone.records.reports import Capabilities, Health, Verified
+from ledgerstone.model.state import AGAIN, Tx, tenants_of
+from ledgerstone.records.reports import Capabilities, Defect, Health, Verified
 
 A = TypeVar("A")
 
 DURABILITIES = ("power", "process")
+_VERIFYING = (VerifySession, VerifyStore)
 SNAPSHOT_LINES = 64
 """A store that is closed writes a snapshot when so many lines are in none."""
 SNAPSHOT_BYTES = 8 * 1024 * 1024
@@ -98,7 +102,11 @@ class FileBackend:
         self._snapshot_asked = False
         self._opened_at = writer.books.pos
         self._capabilities = Capabilities(
-            name="file", durability=durability, multi_process=False, shared_commit=False
+            name="file",
+            durability=durability,
+            multi_process=False,
+            shared_commit=False,
+            bytes_folder=os.path.join(os.path.abspath(self._path), BLOBS),
         )
 
     @property
@@ -130,7 +138,7 @@ class FileBackend:
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer all queries from one snapshot."""
         self._check_usable()
-        if any(isinstance(query, VerifySession) for query in queries):
+        if any(isinstance(query, _VERIFYING) for query in queries):
             # The journal must stand still while it is compared with the tables.
             with self._writer.writing:
                 return self._read(queries)
@@ -138,7 +146,7 @@ class FileBackend:
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """The same in the caller's own thread: the lock it takes is never held across a flush."""
-        if any(isinstance(query, VerifySession) for query in queries):
+        if any(isinstance(query, _VERIFYING) for query in queries):
             return await asyncio.to_thread(self.read, queries)
         return self.read(queries)
 
@@ -157,10 +165,10 @@ class FileBackend:
         return number
 
     def tenants(self) -> list[str]:
-        """The tenants that have sessions."""
+        """The tenants that have anything."""
         self._check_usable()
         with self._writer.tables:
-            return sorted({key[0] for key, _ in self._books.state.sessions.scan()})
+            return tenants_of(self._books.state)
 
     def health(self) -> Health:
         """Not ok when a journal is damaged or writing failed; counts the rows of every table."""
@@ -210,6 +218,8 @@ class FileBackend:
 
     def _accept(self, command: Command[Any]) -> Future[Any]:
         self._check_usable()
+        if isinstance(command, PutChunk):
+            raise NotSupported("blobs in the database", "file", "name a directory with blobs=")
         if type(command) not in WRITES:
             raise NotSupported(type(command).__name__, "file")
         with self._accepting:
@@ -221,6 +231,7 @@ class FileBackend:
         if self._damage:
             with self._writer.tables:
                 self._damage.check(command)
+        self.deliver()  # What a disk refused before must not come after this one.
         answer = self._writer.carry_out(command)
         while answer is AGAIN:
             answer = self._writer.carry_out(command)
@@ -233,7 +244,7 @@ class FileBackend:
         return answer
 
     def deliver(self) -> None:
-        """Bring to other sessions what commits enqueued there: done before anything is served."""
+        """Bring what commits left for elsewhere to its target: done before anything is served."""
         if len(self._books.state.outbox):
             deliver(self._writer, self._damage)
 
@@ -251,6 +262,8 @@ class FileBackend:
         for n, query in enumerate(queries):
             if isinstance(query, VerifySession):
                 answers[n] = self._verify(query, answers[n])
+            elif isinstance(query, VerifyStore) and query.whole:
+                answers[n] = _with(answers[n], check_store(self._folder, self._books))
         return answers
 
     def _answer(self, tx: Tx, query: Query[Any]) -> Any:
@@ -270,14 +283,7 @@ class FileBackend:
         journal = self._books.journals.get(row.number) if row is not None else None
         if journal is None:
             return answer
-        found = check_journal(self._folder, self._books.state, journal)
-        return Verified(
-            sessions=answer.sessions,
-            turns=answer.turns,
-            nodes=answer.nodes,
-            values=answer.values,
-            defects=[*answer.defects, *found],
-        )
+        return _with(answer, check_journal(self._folder, self._books, journal))
 
     def _sizes(self) -> dict[str, int]:
         sizes = {"journals": 0, "snapshot": 0, "torn": 0}
@@ -307,6 +313,10 @@ class FileBackend:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
         if self._last is not None:
             raise StoreClosed(f"the store {self._path} is closed")
+
+
+def _with(answer: Verified, found: list[Defect]) -> Verified:
+    return replace(answer, defects=[*answer.defects, *found])
 
 
 def _answer(answered: asyncio.Future[A], job: Future[A]) -> None:

@@ -15,8 +15,8 @@ from ledgerstone.backends.file_rows import (
     SessionWire,
     TurnWire,
 )
-from ledgerstone.backends.file_rows_shared import AttachmentWire, RunWire, StubWire
 from ledgerstone.backends.file_rows_work import DeadWire, OutboxWire, ReadyWire, WorkWire
+from ledgerstone.backends.file_shared import IN_STORE, LOOSE, SHARED, loose_home, loose_rows
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -53,9 +53,22 @@ DERIVED = (
     "work_marks",
     "ready_due",
     "dead_ids",
+    "blob_uses",
+    "artifact_ids",
+    "artifact_uris",
+    "artifact_names",
+    "call_sums",
+    "usage_days",
+    "budget_spent",
+    "budget_subjects",
+    "memory_expiry",
+    "embedding_changes",
+    "embedding_sessions",
+    "chunks",
     "purged",
 )
-"""Tables that follow from the others, and the sweep's list: a purged journal is gone at once."""
+"""Tables that follow from the others; the chunks of blobs, which a directory keeps as files; and
+the sweep's list: a purged journal is gone at once."""
 
 _WIRES: dict[str, Callable[[tuple[Any, ...], Any], Any]] = {
     "turns": lambda key, row: TurnWire.of(row),
@@ -73,9 +86,7 @@ _WIRES: dict[str, Callable[[tuple[Any, ...], Any], Any]] = {
     "tickets": lambda key, row: BytesWire.of(key[1], row),
     "executions": lambda key, row: BytesWire.of(key[1], row),
     "counters": lambda key, row: (key[0], row),
-    "stubs": StubWire.of,
-    "runs": RunWire.of,
-    "attachments": lambda key, row: AttachmentWire.of(key[0], row),
+    **SHARED,
 }
 
 
@@ -117,10 +128,14 @@ def _home(state: State, change: Change) -> int | None:
         return int(row.number)
     if table == "counters":
         return int(key[1]) or None
-    if table == "attachments":
-        session = state.sessions.get((key[0], key[1]))
-        return STORE if session is None else session.number
-    return STORE if table == "stubs" else None
+    if table in LOOSE:
+        return loose_home(state, table, key)
+    return STORE if table in IN_STORE else None
+
+
+def in_memory_only(changes: Iterable[Change]) -> bool:
+    """Whether nothing of it is written: what follows from other rows is made anew at opening."""
+    return all(table in DERIVED for table, *_ in changes)
 
 
 def rows_of(state: State, tenant: str, session: str, number: int) -> Iterator[Change]:
@@ -136,8 +151,7 @@ def rows_of(state: State, tenant: str, session: str, number: int) -> Iterator[Ch
             yield Change("counters", (counter, number), ABSENT, last)
     for (_, run), _ in state.session_runs.scan((number,)):
         yield Change("runs", (tenant, run), ABSENT, state.runs[tenant, run])
-    for attachment, found in state.attachments.scan((tenant, session)):
-        yield Change("attachments", attachment, ABSENT, found)
+    yield from loose_rows(state, tenant, session)
 
 
 def dropped_number(changes: Iterable[Change]) -> int | None:

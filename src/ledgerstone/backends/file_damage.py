@@ -12,6 +12,24 @@ from typing import Any
 
 from ledgerstone.backends.file_recovery import Loaded
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands import blobs as blob_commands
+from ledgerstone.commands import memories as memory_commands
+from ledgerstone.commands.artifacts import (
+    DeleteArtifacts,
+    GetArtifact,
+    ListArtifacts,
+    Owner,
+    PutArtifact,
+)
+from ledgerstone.commands.embeddings import (
+    DeleteEmbedding,
+    GetEmbedding,
+    ListEmbeddings,
+    ListSpaces,
+    ListVectorNames,
+    PutEmbeddings,
+    ReadVectors,
+)
 from ledgerstone.commands.runs import GetRun, ListRuns, PutRun, UpdateRun
 from ledgerstone.commands.sessions import (
     CopySession,
@@ -49,9 +67,36 @@ _NAMED: dict[type, Callable[[Any], list[str]]] = {
     CopySession: lambda asked: [asked.source, asked.target.id],
     PutRun: lambda asked: [asked.run.session],
     EnqueueWork: lambda asked: [asked.batch.session],
+    PutEmbeddings: lambda asked: [new.session for new in asked.embeddings if new.session],
     CommitTurn: lambda asked: [asked.session, *(batch.session for batch in asked.enqueue)],
 }
 """The sessions that are meant, where it is not simply `session`."""
+_OWNED = (PutArtifact, ListArtifacts, DeleteArtifacts)
+_IN_STORE = (
+    blob_commands.BeginUpload,
+    blob_commands.FinishUpload,
+    blob_commands.CondemnUpload,
+    blob_commands.ForgetUpload,
+    blob_commands.TouchBlob,
+    blob_commands.GetBlob,
+    blob_commands.ListBlobs,
+    blob_commands.ListUploads,
+    memory_commands.PutMemory,
+    memory_commands.ChangeMemories,
+    memory_commands.DeleteMemory,
+    memory_commands.TouchMemory,
+    memory_commands.SweepMemories,
+    memory_commands.GetMemories,
+    memory_commands.SearchMemories,
+    memory_commands.ListNamespaces,
+    DeleteEmbedding,
+    GetEmbedding,
+    ListEmbeddings,
+    ListSpaces,
+    ListVectorNames,
+    ReadVectors,
+)
+"""What no session's journal can tell anything about."""
 _LISTS = (ListSessions, CountSessions)
 
 Asked = Command[Any] | Query[Any]
@@ -103,6 +148,12 @@ class Damage:
         named = _NAMED.get(type(asked))
         if named is not None:
             return named(asked)
+        if isinstance(asked, _IN_STORE):
+            return []
+        if isinstance(asked, _OWNED) and asked.owner is not None:
+            return _owner(asked.owner)
+        if isinstance(asked, GetArtifact) and asked.name is not None:
+            return _owner(asked.owner)
         if isinstance(asked, _LISTS):
             if self._nameless:
                 raise _again(self._nameless[0])
@@ -121,6 +172,10 @@ class Damage:
         if self._nameless:
             raise _again(self._nameless[0])
         return [session for owner, session in self._errors if owner == tenant]
+
+
+def _owner(owner: Owner) -> list[str]:
+    return [] if owner.session is None else [owner.session]
 
 
 def _again(error: Corrupt) -> Corrupt:

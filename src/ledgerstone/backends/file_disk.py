@@ -100,15 +100,35 @@ class Disk:
 
     def read(self, folder: int, name: str, start: int = 0) -> bytes:
         """A file from `start` to its end."""
-        file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _COMMON, dir_fd=folder)
+        file = self.open_to_read(folder, name)
         try:
             pieces = []
-            while piece := os.pread(file, READ_BYTES, start):
+            while piece := self.read_some(file, start):
                 pieces.append(piece)
                 start += len(piece)
             return b"".join(pieces)
         finally:
             os.close(file)
+
+    def open_to_read(self, folder: int, name: str) -> int:
+        """An existing file, for reading; what is no file is opened without waiting for anybody."""
+        return os.open(name, os.O_RDONLY | os.O_NONBLOCK | _COMMON, dir_fd=folder)
+
+    def read_some(self, file: int, start: int) -> bytes:
+        """The next piece of a file; empty at its end."""
+        return os.pread(file, READ_BYTES, start)
+
+    def is_file(self, descriptor: int) -> bool:
+        """Whether it is a plain file: no folder, pipe or device."""
+        return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+    def is_there(self, folder: int, name: str) -> bool:
+        """Whether the folder has something of this name, be it a link."""
+        try:
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
 
     def lock(self, file: int) -> bool:
         """Whether the file is ours alone from here on; the end of the process ends it."""

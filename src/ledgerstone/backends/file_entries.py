@@ -6,7 +6,7 @@ readers never wait for a disk nor see what a crash could still undo.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,19 +15,22 @@ from ledgerstone.backends.file_changes import (
     DERIVED,
     dropped_number,
     homes,
+    in_memory_only,
     kept_runs,
     rows_fields,
     rows_of,
 )
 from ledgerstone.backends.file_journal import Journal
 from ledgerstone.backends.file_lines import STORE, VERSION, Line, encode_line, time_text
-from ledgerstone.backends.file_recovery import Loaded, Mention
+from ledgerstone.backends.file_recovery import Loaded
 from ledgerstone.backends.file_replay import LAST_FEED
+from ledgerstone.backends.file_shared import LOOSE, loose_of, named_by, store_rows
 from ledgerstone.commands import Command
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.commands.sessions import SweepPurged
+from ledgerstone.commands.sessions import PurgeSession, SweepPurged
+from ledgerstone.commands.usage import DeleteUsage
 from ledgerstone.commands.work import TakeWork
-from ledgerstone.model.state import Change, State
+from ledgerstone.model.state import Change
 from ledgerstone.model.tables import ABSENT
 
 
@@ -44,26 +47,47 @@ class Entry(msgspec.Struct):
     rewrite: bool = False
 
 
-def entry_of(books: Loaded, command: Command[Any], now_us: int, changes: list[Change]) -> Entry:
-    """The entry of a command that has just run on `books.state`, before it is taken back."""
-    state = books.state
+ERASING = (VacuumSession, DeleteUsage)
+"""What they take away must leave the disk too."""
+
+
+def entry_of(
+    books: Loaded, command: Command[Any], now_us: int, changes: list[Change]
+) -> Entry | None:
+    """The entry of a command that has just run on `books.state`, before it is taken back.
+
+    None when there is nothing to do.
+    """
     number = dropped_number(changes)
     if number is not None:
         return _drop(books, command, now_us, changes, number)
+    if isinstance(command, PurgeSession) and _told(books, command):
+        # Nothing but loose rows, now or once: the store's journal is written anew without them.
+        return _without(books, command, now_us, changes, {"tenant": command.tenant})
+    if not changes:
+        return None
     if isinstance(command, SweepPurged):
         return Entry(changes)  # The journals of these rows went with the purge.
     rows = _kept(changes) if isinstance(command, TakeWork) else changes
-    places = homes(state, rows)
-    if not places and rows is not changes:
+    if in_memory_only(rows):
         return Entry(changes)
+    return _line(books, command, now_us, changes, rows)
+
+
+def _line(
+    books: Loaded, command: Command[Any], now_us: int, changes: list[Change], rows: list[Change]
+) -> Entry:
+    """A line of the one journal that the command concerns."""
+    state = books.state
+    places = homes(state, rows)
     if len(places) != 1 or places & books.dropped.keys():
         raise RuntimeError(f"{type(command).__name__} changes the journals {sorted(places)}")
     number = places.pop()
     said: dict[str, Any] = {"tenant": command.tenant}
     if number != STORE:
         said.update(number=number, session=state.session_ids[(number,)])
-    if isinstance(command, VacuumSession):
-        # What was erased must leave the disk too, so all the lines before this one go.
+    if isinstance(command, ERASING):
+        # All the lines before this one go.
         base = rows_of(state, command.tenant, command.session, number)
         return _entry(books, command, now_us, changes, base, {**said, "base": True})
     return _entry(books, command, now_us, changes, rows, said)
@@ -94,23 +118,45 @@ def _drop(
     }
     kept = list(kept_runs(state, changes, command.tenant))
     removed = {(table, key) for table, key, _, after in changes if after is ABSENT}
-    if not (removed | {("attachments", (command.tenant, session))}) & books.mentions:
-        stubs = [change for change in changes if change.table == "stubs"]
-        return _entry(books, command, now_us, changes, [*stubs, *kept], said)
-    # The store's journal has bytes of this session as well, so it is written anew without them.
-    said.update(base=True, drops=tuple(books.dropped.items()))
-    rows = [*_store_rows(state, books.mentions), *kept]
+    if removed & books.mentions or named_by(command.tenant, session) & books.mentions:
+        return _without(books, command, now_us, changes, said, kept)
+    stubs = [change for change in changes if change.table == "stubs"]
+    return _entry(books, command, now_us, changes, [*stubs, *kept], said)
+
+
+def _told(books: Loaded, command: PurgeSession) -> bool:
+    """Whether the store's journal has bytes of an id that has no session."""
+    known = (command.tenant, command.id) in books.state.sessions
+    return not known and not books.mentions.isdisjoint(named_by(command.tenant, command.id))
+
+
+def _without(
+    books: Loaded,
+    command: Command[Any],
+    now_us: int,
+    changes: list[Change],
+    said: dict[str, Any],
+    more: Iterable[Change] = (),
+) -> Entry:
+    """The store's journal written anew: what is in it and still there."""
+    _check_known(books)
+    rows = [*store_rows(books.state, books.mentions), *more]
+    feed = books.state.counters.get(LAST_FEED) or 0
+    said = {**said, "base": True, "drops": tuple(books.dropped.items()), "feed": feed}
     return _entry(books, command, now_us, changes, rows, said)
 
 
-def _store_rows(state: State, mentions: Iterable[Mention]) -> Iterator[Change]:
-    """Everything that stands in the store's journal and is still there."""
-    tables = state.tables()
-    for key, stub in state.stubs.scan():
-        yield Change("stubs", key, ABSENT, stub)
-    for table, owner in sorted(mentions):
-        for key, row in tables[table].scan(owner):
-            yield Change(table, key, ABSENT, row)
+def _check_known(books: Loaded) -> None:
+    """Corrupt when a damaged journal may have newer rows than those that would be written anew:
+    from then on they would win over it, even when it is restored."""
+    if not books.faults:
+        return
+    damaged = {whose for name in books.names.values() for whose in loose_of(*name)}
+    nameless = len(books.names) < len(books.faults)
+    for mention in books.mentions:
+        loose = nameless and mention[0] in LOOSE
+        if loose or mention in damaged or mention[0] == "runs":
+            raise next(iter(books.faults.values())).error()
 
 
 def _entry(

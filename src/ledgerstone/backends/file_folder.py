@@ -4,6 +4,8 @@ store.json       what this directory is
 lock             held by whoever has the store open
 store.jsonl      the journal of what belongs to no session
 sessions/        one journal per session
+blobs/           bytes, one file each, unless the store was opened with another place for them;
+                 whoever puts the first makes it, and nothing here looks into it
 snapshot.jsonl   everything at one moment, so that opening reads less; may be deleted
 *.torn           what a crash left of a last line, kept for whoever wants to look
 """
@@ -11,18 +13,19 @@ snapshot.jsonl   everything at one moment, so that opening reads less; may be de
 from __future__ import annotations
 
 import os
-import stat
 import weakref
 
 import msgspec
 
-from ledgerstone.backends.file_disk import Disk, append_all, from_os, let_go, mapped
+from ledgerstone.backends.file_disk import Disk, append_all, let_go, mapped
 from ledgerstone.backends.file_journal import SESSIONS, STORE_JOURNAL, journal_name, journal_number
 from ledgerstone.backends.file_lines import STORE, VERSION
-from ledgerstone.errors import Busy, InvalidValue, NotADatabase, ReadOnly, SchemaTooNew
+from ledgerstone.backends.folder_entry import enter
+from ledgerstone.errors import Busy, NotADatabase, ReadOnly, SchemaTooNew
 
 ABOUT = "store.json"
 LOCK = "lock"
+BLOBS = "blobs"
 SNAPSHOT = "snapshot.jsonl"
 TORN_END = ".torn"
 TEMP_END = ".tmp"
@@ -48,7 +51,7 @@ class Folder:
         self.disk = disk
         self._lock: int | None = None
         self.sessions = -1
-        self.root = _enter(path, disk)
+        self.root = enter(path, disk)
         try:
             with mapped(path):
                 self._check_names()
@@ -225,45 +228,6 @@ class Folder:
             for name in self.disk.names(folder):
                 if name.endswith(TEMP_END):
                     self.remove(folder, name)
-
-
-def _enter(path: str, disk: Disk) -> int:
-    """The directory, made with those above it when it is not there."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        _make(path, disk)
-    except NotADirectoryError:
-        raise InvalidValue("path", f"a part of {path} is a file, not a directory") from None
-    except OSError as error:
-        raise from_os(error, path) from error
-    else:
-        if stat.S_ISLNK(found.st_mode):
-            raise InvalidValue("path", f"{path} is a symbolic link; name the directory itself")
-        if not stat.S_ISDIR(found.st_mode):
-            raise InvalidValue("path", f"{path} is a file; a file:// store is a directory")
-    with mapped(path):
-        return disk.open_folder(path)
-
-
-def _make(path: str, disk: Disk) -> None:
-    above = os.path.dirname(os.path.abspath(path))
-    try:
-        if not os.path.exists(above):
-            _make(above, disk)
-        disk.make_folder(path)
-        folder = disk.open_folder(path)
-        disk.close_to_others(folder)
-        disk.close(folder)
-        folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        disk.sync_folder(folder)
-        disk.close(folder)
-    except FileExistsError:
-        return  # Somebody else is making it at this moment; the lock decides.
-    except NotADirectoryError:
-        raise InvalidValue("path", f"a part of {path} is a file, not a directory") from None
-    except OSError as error:
-        raise from_os(error, path) from error
 
 
 _opened: weakref.WeakSet[Folder] = weakref.WeakSet()

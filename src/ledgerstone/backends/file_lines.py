@@ -29,6 +29,16 @@ from ledgerstone.backends.file_rows import (
     SessionWire,
     TurnWire,
 )
+from ledgerstone.backends.file_rows_kept import (
+    ArtifactWire,
+    BlobWire,
+    BudgetWire,
+    EmbeddingWire,
+    EvidenceWire,
+    MemoryWire,
+    SpaceWire,
+    UploadWire,
+)
 from ledgerstone.backends.file_rows_shared import AttachmentWire, RunWire, StubWire
 from ledgerstone.backends.file_rows_work import DeadWire, OutboxWire, ReadyWire, WorkWire
 from ledgerstone.clock import to_datetime
@@ -86,6 +96,14 @@ class Line(Said, frozen=True, kw_only=True, omit_defaults=True):
     stubs: tuple[StubWire, ...] = ()
     runs: tuple[RunWire, ...] = ()
     attachments: tuple[AttachmentWire, ...] = ()
+    artifacts: tuple[ArtifactWire, ...] = ()
+    evidence: tuple[EvidenceWire, ...] = ()
+    blobs: tuple[BlobWire, ...] = ()
+    uploads: tuple[UploadWire, ...] = ()
+    budgets: tuple[BudgetWire, ...] = ()
+    memories: tuple[MemoryWire, ...] = ()
+    embeddings: tuple[EmbeddingWire, ...] = ()
+    spaces: tuple[SpaceWire, ...] = ()
     gone: dict[str, list[tuple[Any, ...]]] = {}
     prev: str
     sum: str = ""

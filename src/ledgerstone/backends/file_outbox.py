@@ -1,24 +1,29 @@
-"""The outbox: batches that a commit enqueued in other sessions, on their way there.
+"""The outbox: batches for other sessions and memories that a commit left, on their way there.
 
-A line belongs to one session, so a commit can not enqueue elsewhere by itself. It leaves the batch
-in the outbox of its own session, and right after it the writer enqueues it at its target and then
-forgets it. A crash between the two finds the batch queued already, since nothing else was served.
+A line belongs to one session, so a commit can not write elsewhere by itself. It leaves such things
+in the outbox of its own session; right after it the writer brings each to its target and then
+forgets it. A crash between the two finds it there already, and since nothing else was served the
+same again makes no difference.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from ledgerstone.backends.file_damage import Damage
 from ledgerstone.backends.file_writer import Writer
 from ledgerstone.commands import Command
+from ledgerstone.commands.memories import PutMemory
 from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.errors import LedgerstoneError, SessionDeleted, SessionNotFound
+from ledgerstone.model.rows import OutboxRow
 from ledgerstone.model.state import Tx
 
 
 class ForgetSent(Command[None], frozen=True, kw_only=True):
-    """A batch has arrived; its row in the outbox goes."""
+    """It has arrived; its row in the outbox goes."""
 
     number: int
     n: int
@@ -27,6 +32,14 @@ class ForgetSent(Command[None], frozen=True, kw_only=True):
 def forget_sent(tx: Tx, command: ForgetSent) -> None:
     """Carry it out."""
     tx.state.outbox.delete((command.number, command.n))
+
+
+def _commands(tenant: str, row: OutboxRow) -> Iterator[Command[Any]]:
+    """What has to be done at the target."""
+    if row.batch is not None:
+        yield EnqueueWork(tenant=tenant, batch=row.batch)
+    if row.memory is not None:
+        yield PutMemory(tenant=tenant, memory=row.memory)
 
 
 def deliver(writer: Writer, damage: Damage) -> None:
@@ -40,11 +53,11 @@ def deliver(writer: Writer, damage: Damage) -> None:
         journal = books.journals.get(number)
         if journal is None:
             continue  # Its own journal is damaged; nobody writes there.
-        enqueue = EnqueueWork(tenant=journal.tenant, batch=row.batch)
         try:
-            damage.check(enqueue)
-            with suppress(SessionNotFound, SessionDeleted):  # Then nobody is left to be told.
-                writer.carry_out(enqueue, at_us=row.at_us)
+            for command in _commands(journal.tenant, row):
+                damage.check(command)
+                with suppress(SessionNotFound, SessionDeleted):  # Then nobody is left to be told.
+                    writer.carry_out(command, at_us=row.at_us)
             sent = ForgetSent(tenant=journal.tenant, number=number, n=n)
             writer.carry_out(sent, forget_sent)
         except LedgerstoneError:

@@ -7,8 +7,6 @@ does not hold is damage. It is never skipped: a damaged session says so wherever
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ledgerstone.backends.file_closed import Closed, read_closed
@@ -24,12 +22,12 @@ from ledgerstone.backends.file_journal import (
 )
 from ledgerstone.backends.file_lines import STORE, TAIL_BYTES, Line, sum_in
 from ledgerstone.backends.file_replay import (
-    has_shared,
+    put_common,
     put_own,
-    put_shared,
     raise_feed,
     raise_number,
 )
+from ledgerstone.backends.file_shared import has_shared, mentions_of
 from ledgerstone.backends.file_snapshot import (
     BadSnapshot,
     Snapshot,
@@ -37,20 +35,19 @@ from ledgerstone.backends.file_snapshot import (
     load_rows,
     read_snapshot,
 )
+from ledgerstone.backends.file_wire import Mention
 from ledgerstone.errors import Corrupt
+from ledgerstone.model import derived
 from ledgerstone.model.rows import SessionRow
 from ledgerstone.model.state import State
 from ledgerstone.rules.rows import HeadRow
-
-Mention = tuple[str, tuple[str, str]]
-"""A table, and whose: tenant and session of attachments, tenant and id of a run."""
 
 
 class Loaded(msgspec.Struct):
     """A store as it was found.
 
     dropped   the journals that purges removed, and how many lines each had
-    mentions  whose runs and attachments have bytes in the store's journal
+    mentions  whose rows have bytes in the store's journal
     faults    what is damaged, by number; `claims` how many lines such a journal must have had
     names     the tenant and id of damaged journals, where anything told it
     vouched   whether it was closed on purpose, or nothing was written since
@@ -97,21 +94,25 @@ def load(folder: Folder, *, flush: bool) -> Loaded:
 
 def _load(folder: Folder) -> Loaded:
     warnings: list[str] = []
-    store = scan(folder.read(STORE) if STORE in folder.journals() else b"", Journal(STORE))
     closed = read_closed(folder, warnings)
     snapshot, body = _snapshot(folder, warnings)
     if snapshot is not None:
-        drops = [line.pos for line in store.lines if line.drop is not None]
-        if max(drops, default=0) > snapshot.pos:
-            # A purge came after it and could not remove it: its bytes must go.
-            folder.remove(folder.root, SNAPSHOT)
-            snapshot = None
-    if snapshot is not None:
         try:
-            return _Loading(folder, store, snapshot, closed, warnings).from_snapshot(body)
+            return _Loading(folder, snapshot, closed, warnings).from_snapshot(body)
         except (_Outdated, BadSnapshot) as error:
             warnings.append(f"{SNAPSHOT} was not used: {error}")
-    return _Loading(folder, store, snapshot, closed, warnings).from_journals()
+    store = scan(folder.read(STORE) if STORE in folder.journals() else b"", Journal(STORE))
+    if snapshot is not None and any(_removes(line) > snapshot.pos for line in store.lines):
+        # A purge came after it and could not remove it: its bytes must go.
+        folder.remove(folder.root, SNAPSHOT)
+        snapshot = None
+        warnings.pop()
+    return _Loading(folder, snapshot, closed, warnings).from_journals(store)
+
+
+def _removes(line: Line) -> int:
+    """The position of a line after which no older snapshot may be there; 0 for any other line."""
+    return line.pos if line.base or line.drop is not None else 0
 
 
 def _snapshot(folder: Folder, warnings: list[str]) -> tuple[Snapshot | None, bytes]:
@@ -129,7 +130,6 @@ class _Loading:
     def __init__(
         self,
         folder: Folder,
-        store: Scan,
         snapshot: Snapshot | None,
         closed: Closed | None,
         warnings: list[str],
@@ -138,7 +138,7 @@ class _Loading:
         self.snapshot = snapshot
         self.closed = closed
         self.found = Loaded(State(), {}, warnings=list(warnings))
-        self.scans = {STORE: store}
+        self.scans: dict[int, Scan] = {}
         self.shared: list[Line] = []
         self.claims: dict[int, int] = {}
         self.names: dict[int, tuple[str, str]] = {}
@@ -146,32 +146,39 @@ class _Loading:
     def from_snapshot(self, body: bytes) -> Loaded:
         if self.snapshot is None:
             raise _Outdated("there is none")
+        starts = {journal.number: journal for journal in self.snapshot.journals}
+        start = starts.pop(STORE, Journal(STORE))
+        self._check_start(start)
+        there = STORE in self.folder.journals()
+        store = scan(self.folder.read(STORE, start.size) if there else b"", start)
+        if any(map(_removes, store.lines)):
+            raise _Outdated("a purge came after it")
         load_rows(body, self.found.state)
         self.found.snapshot_bytes = len(body)
-        starts = {journal.number: journal for journal in self.snapshot.journals}
-        self._check_start(starts.pop(STORE, Journal(STORE)))
-        self._read_store(self.snapshot.pos)
+        self.found.dropped = dict(self.snapshot.dropped)
+        self.found.mentions = set(self.snapshot.mentions)
+        self._read_store(store)
         self._read_sessions(starts)
         return self._finish()
 
-    def from_journals(self) -> Loaded:
-        self._read_store(0)
+    def from_journals(self, store: Scan) -> Loaded:
+        self._read_store(store)
         self._read_sessions({})
         return self._finish()
 
     # --- reading
 
-    def _read_store(self, known_pos: int) -> None:
+    def _read_store(self, store: Scan) -> None:
         found = self.found
-        for line in self.scans[STORE].lines:
+        self.scans[STORE] = store
+        for line in store.lines:
             if line.base:
                 found.dropped, found.mentions = dict(line.drops), set()
             if line.drop is not None:
                 found.dropped[line.drop[0]] = line.drop[1]
             found.mentions.update(mentions_of(line))
-            if line.pos > known_pos:
-                self._take(line)
-        self._note(self.scans[STORE])
+            self._take(line)
+        self._note(store)
 
     def _read_sessions(self, starts: dict[int, Journal]) -> None:
         numbers = [number for number in self.folder.journals() if number != STORE]
@@ -253,11 +260,12 @@ class _Loading:
             # Lines that can not be read had places in the feed, one each at most.
             raise_feed(found.state, found.pos)
         for line in sorted(self.shared, key=lambda line: line.pos):
-            put_shared(found.state, line)
+            put_common(found.state, line)
         for number, each in self.scans.items():
             if each.end.n > 0:
                 found.journals[number] = each.end
         self._show_damaged()
+        derived.rebuild(found.state)
         return found
 
     def _hear_witnesses(self) -> None:
@@ -356,14 +364,6 @@ class _Loading:
             state.sessions.place(name, _bare(number))
             state.session_ids.place((number,), name[1])
             state.heads.place((number,), HeadRow(number))
-
-
-def mentions_of(line: Line) -> Iterable[Mention]:
-    """Whose runs and attachments have bytes in a line of the store's journal."""
-    for run in line.runs:
-        yield "runs", (run.tenant, run.id)
-    for found in line.attachments:
-        yield "attachments", (found.tenant, found.session)
 
 
 def _bare(number: int) -> SessionRow:

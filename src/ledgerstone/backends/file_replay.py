@@ -1,7 +1,7 @@
 """From the lines of journals back to the tables.
 
 A session's own rows are in its own journal, so journals can be read one after the other. Runs and
-attachments may stand in the store's journal as well as in a session's; of those the later line
+loose rows may stand in the store's journal as well as in a session's; of those the later line
 wins, so they wait until all journals were read and are put in the order of their positions.
 """
 
@@ -13,19 +13,12 @@ from ledgerstone.backends.file_changes import BY_NUMBER
 from ledgerstone.backends.file_lines import STORE, Line
 from ledgerstone.backends.file_rows_tickets import put_executions, put_tickets
 from ledgerstone.backends.file_rows_work import forget_work, put_work
+from ledgerstone.backends.file_shared import SHARED, put_shared
 from ledgerstone.model.state import State
 from ledgerstone.model.tables import ABSENT
 
-SHARED = ("runs", "attachments", "stubs")
 NEXT_SESSION = ("session", 0)
 LAST_FEED = ("feed", 0)
-
-
-def has_shared(line: Line) -> bool:
-    """Whether the order of the line among those of other journals matters."""
-    if line.number == STORE or line.base:
-        return True
-    return bool(line.runs or line.attachments) or any(name in SHARED for name in line.gone)
 
 
 def put_own(state: State, line: Line) -> None:
@@ -78,22 +71,10 @@ def _put_rest(state: State, line: Line) -> None:
         state.counters.place((counter, number), value_now)
 
 
-def put_shared(state: State, line: Line) -> None:
+def put_common(state: State, line: Line) -> None:
     """The rows that other journals hold too; lines must come in the order of their positions."""
-    if line.base or line.drop is not None:
-        for attachment, _ in list(state.attachments.scan((line.tenant, line.session))):
-            state.attachments.place(attachment, ABSENT)
     raise_feed(state, line.feed)
-    for stub in line.stubs:
-        state.stubs.place((stub.tenant, stub.session), stub.row())
-    for run in line.runs:
-        state.runs.place((run.tenant, run.id), run.row())
-    for found in line.attachments:
-        state.attachments.place((found.tenant, found.session, found.id), found.row())
-    for table, keys in line.gone.items():
-        if table in SHARED:
-            for key in keys:
-                state.tables()[table].place(key, ABSENT)
+    put_shared(state, line)
 
 
 def raise_number(state: State, number: int) -> None:

@@ -204,6 +204,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
     effects64: Blob = UNSET
     link: bytes
     pos: int = 0
+    usage_digest: bytes | None = None
 
     @classmethod
     def of(cls, row: TurnRow) -> TurnWire:
@@ -224,6 +225,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             effects64=effects64,
             link=row.link,
             pos=row.pos,
+            usage_digest=row.usage_digest,
         )
 
     def row(self) -> TurnRow:
@@ -240,6 +242,7 @@ class TurnWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             effects=joined(self.effects, self.effects64),
             link=self.link,
             pos=self.pos,
+            usage_digest=self.usage_digest,
         )
 
 

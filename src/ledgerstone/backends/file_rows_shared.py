@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from ledgerstone.backends.file_wire import Blob, Json, Wire, required, split
+from ledgerstone.backends.file_wire import Blob, Json, Mention, SharedWire, required, split
 from ledgerstone.model.rows import RunRow, StubRow
 from ledgerstone.records.attachments import Attachment
 
 
-class RunWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
+class RunWire(SharedWire, frozen=True, kw_only=True, omit_defaults=True):
     """A run with its whole key: one that outlived its session stands in the store's journal."""
 
     tenant: str
@@ -31,11 +31,17 @@ class RunWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             data64=data64,
         )
 
+    def key(self) -> tuple[str, str]:
+        return self.tenant, self.id
+
     def row(self) -> RunRow:
         return RunRow(self.number, self.session, required(self.data, self.data64))
 
+    def mention(self) -> Mention | None:
+        return "runs", (self.tenant, self.id)
 
-class AttachmentWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
+
+class AttachmentWire(SharedWire, frozen=True, kw_only=True, omit_defaults=True):
     """An attachment with its whole key: there may be one before there is a session."""
 
     tenant: str
@@ -46,9 +52,9 @@ class AttachmentWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
     committed_us: int | None = None
 
     @classmethod
-    def of(cls, tenant: str, row: Attachment) -> AttachmentWire:
+    def of(cls, key: tuple[str, str, str], row: Attachment) -> AttachmentWire:
         return cls(
-            tenant=tenant,
+            tenant=key[0],
             session=row.session,
             id=row.id,
             uri=row.uri,
@@ -56,11 +62,17 @@ class AttachmentWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             committed_us=row.committed_us,
         )
 
+    def key(self) -> tuple[str, str, str]:
+        return self.tenant, self.session, self.id
+
     def row(self) -> Attachment:
         return Attachment(self.session, self.id, self.uri, self.intent_us, self.committed_us)
 
+    def mention(self) -> Mention | None:
+        return "attachments", (self.tenant, self.session)
 
-class StubWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
+
+class StubWire(SharedWire, frozen=True, kw_only=True, omit_defaults=True):
     """What stays of a purged id."""
 
     tenant: str
@@ -80,6 +92,9 @@ class StubWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
             link=row.link,
             retired=row.retired,
         )
+
+    def key(self) -> tuple[str, str]:
+        return self.tenant, self.session
 
     def row(self) -> StubRow:
         return StubRow(self.incarnation, self.fence, self.link, self.retired)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from ledgerstone.backends.file_wire import Blob, Json, Wire, required, split
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.work import NewBatch
 from ledgerstone.model.rows import DeadRow, OutboxRow, ReadyRow
 from ledgerstone.model.state import State
@@ -98,18 +99,19 @@ class DeadWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OutboxWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A batch on its way to another session; its payloads are base64 for that short time."""
+    """A batch or a memory on its way elsewhere; its bytes are base64 for that short time."""
 
     n: int
     at_us: int
-    batch: NewBatch
+    batch: NewBatch | None = None
+    memory: NewMemory | None = None
 
     @classmethod
     def of(cls, n: int, row: OutboxRow) -> OutboxWire:
-        return cls(n=n, at_us=row.at_us, batch=row.batch)
+        return cls(n=n, at_us=row.at_us, batch=row.batch, memory=row.memory)
 
     def row(self) -> OutboxRow:
-        return OutboxRow(self.at_us, self.batch)
+        return OutboxRow(self.at_us, self.batch, self.memory)
 
 
 def put_work(

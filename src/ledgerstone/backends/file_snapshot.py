@@ -17,7 +17,9 @@ from ledgerstone.backends.file_changes import rows_fields, rows_of
 from ledgerstone.backends.file_folder import SNAPSHOT, Folder
 from ledgerstone.backends.file_journal import Journal
 from ledgerstone.backends.file_lines import Line
-from ledgerstone.backends.file_replay import LAST_FEED, SHARED, put_own, put_shared
+from ledgerstone.backends.file_replay import LAST_FEED, put_common, put_own
+from ledgerstone.backends.file_shared import SHARED
+from ledgerstone.backends.file_wire import Mention
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 
@@ -28,7 +30,10 @@ PIECE_BYTES = 1 << 20
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """The first line: what the rows below stand for. `vouches`: all of it was on disk before."""
+    """The first line: what the rows below stand for. `vouches`: all of it was on disk before.
+
+    `dropped` and `mentions` are what the lines of the store's journal said: see Loaded.
+    """
 
     format: str = FORMAT
     version: int = VERSION
@@ -36,6 +41,8 @@ class Snapshot(msgspec.Struct, kw_only=True):
     last: tuple[int, int]
     vouches: bool
     journals: list[Journal]
+    dropped: list[tuple[int, int]]
+    mentions: list[Mention]
 
 
 class _End(msgspec.Struct):
@@ -138,5 +145,5 @@ def load_rows(body: bytes, state: State) -> None:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadSnapshot(f"a line does not decode: {error}") from None
         put_own(state, line)
-        put_shared(state, line)
+        put_common(state, line)
         at = end + 1

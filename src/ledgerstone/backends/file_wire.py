@@ -7,7 +7,7 @@ always base64.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,6 +18,9 @@ SURELY_FLAT = 64
 
 Json: TypeAlias = Raw | UnsetType
 Blob: TypeAlias = bytes | UnsetType
+
+Mention: TypeAlias = tuple[str, tuple[str, ...]]
+"""A table, and whose row: what a purge looks for in the store's journal."""
 
 _raw = msgspec.json.Decoder(Raw)
 
@@ -56,3 +59,19 @@ def required(embedded: Json, blob: Blob) -> bytes:
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row on its way to or from a line."""
+
+
+class SharedWire(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A row that may stand in the store's journal: it has its whole key."""
+
+    def key(self) -> tuple[Any, ...]:
+        """Where it stands in its table."""
+        raise RuntimeError(f"{type(self).__name__} has no key")
+
+    def row(self) -> Any:
+        """The row itself."""
+        raise RuntimeError(f"{type(self).__name__} has no row")
+
+    def mention(self) -> Mention | None:
+        """Whose bytes these are, if a purge can ask for them."""
+        return None

@@ -17,7 +17,8 @@ from ledgerstone.backends.file_entries import Entry, entry_of
 from ledgerstone.backends.file_folder import SNAPSHOT, TORN_END, Folder
 from ledgerstone.backends.file_journal import Journal, journal_name, journal_path
 from ledgerstone.backends.file_lines import STORE, Line
-from ledgerstone.backends.file_recovery import Loaded, mentions_of
+from ledgerstone.backends.file_recovery import Loaded
+from ledgerstone.backends.file_shared import mentions_of
 from ledgerstone.backends.file_snapshot import Snapshot, encode_snapshot
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
@@ -87,7 +88,7 @@ class Writer:
             try:
                 answer = handler(Tx(state, now_us, shared=False), command)
                 changes = state.changes()
-                entry = entry_of(self.books, command, now_us, changes) if changes else None
+                entry = entry_of(self.books, command, now_us, changes)
             except UnicodeEncodeError as error:
                 reason = f"lone surrogates are only allowed in bodies: {error}"
                 raise InvalidValue("text", reason) from None
@@ -301,6 +302,8 @@ class Writer:
                     last=books.last,
                     vouches=not self._unflushed,
                     journals=journals,
+                    dropped=sorted(books.dropped.items()),
+                    mentions=sorted(books.mentions),
                 )
                 # Nobody moves the tables while `writing` is held, and readers do no harm.
                 data = encode_snapshot(books.state, head)

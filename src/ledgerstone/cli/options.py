@@ -11,10 +11,11 @@ from urllib.parse import unquote
 import typer
 
 from ledgerstone import Store
+from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.cli.failures import CliError
-from ledgerstone.connect import folder_path, is_folder
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
+BLOBS_ENVIRONMENT = "LEDGERSTONE_BLOBS"
 STORE_MARK = "store.json"
 
 StoreUrl: TypeAlias = Annotated[
@@ -24,6 +25,16 @@ StoreUrl: TypeAlias = Annotated[
         metavar="URL",
         envvar=ENVIRONMENT,
         help="The store: a path, sqlite:///path or file:///directory.",
+        show_default=False,
+    ),
+]
+BlobsUrl: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--blobs",
+        metavar="URL",
+        envvar=BLOBS_ENVIRONMENT,
+        help="Where its bytes are, when it was opened with `blobs=`.",
         show_default=False,
     ),
 ]
@@ -37,8 +48,11 @@ SessionId: TypeAlias = Annotated[
 
 
 @contextmanager
-def reading(url: str | None, tenant: str | None) -> Iterator[Store]:
-    """An existing store, open; nothing is ever created by looking."""
+def reading(url: str | None, tenant: str | None, blobs: str | None = None) -> Iterator[Store]:
+    """An existing store, open; nothing is ever created by looking.
+
+    A place that `blobs` names is entered and proved at once, so it is for verbs that touch bytes.
+    """
     if not url:
         raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
     if url.startswith("memory:"):
@@ -49,7 +63,7 @@ def reading(url: str | None, tenant: str | None) -> Iterator[Store]:
         trouble = f"{url}: {error.strerror}"
     if trouble:
         raise CliError(f"{trouble}, and nothing was created; check --store or {ENVIRONMENT}")
-    with Store.open(url, tenant=tenant) as store:
+    with Store.open(url, tenant=tenant, blobs=blobs or None) as store:
         yield store
 
 

@@ -12,6 +12,7 @@ from ledgerstone import Message, Session
 from ledgerstone.cli.options import AsJson, SessionId, StoreUrl, Tenant, reading
 from ledgerstone.cli.output import moment, plural, print_json, print_line, visible
 from ledgerstone.cli.sessions import state_of
+from ledgerstone.cli.show_kept import gather, print_kept
 from ledgerstone.errors import BranchNotFound, SessionNotFound
 from ledgerstone.records.parts import Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.sessions import Head
@@ -33,7 +34,7 @@ def run(
     branch: Branch = "main",
     as_json: AsJson = False,
 ) -> None:
-    """Show a session: where it stands, and what was said."""
+    """Show a session: where it stands, what it keeps and cost, and what was said."""
     with reading(store, tenant) as opened:
         found = opened.sessions.get(session)
         if found is None:
@@ -47,11 +48,15 @@ def run(
             else opened.messages.history(session, branch=branch)
         )
         count = opened.messages.count(session, branch=branch)
+        kept = gather(opened, session)
     if as_json:
-        print_json({"session": found, "head": head, "messages": messages})
+        fields = {name: getattr(kept, name) for name in kept.__struct_fields__}
+        print_json({"session": found, "head": head, **fields, "messages": messages})
         return
     _print_head(found, head)
+    print_kept(kept)
     if count > len(messages):
+        print_line()
         print_line(f"... {plural(count - len(messages), 'earlier message')}; --last 0 shows all")
     for message in messages:
         _print_message(message)

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import DEFECTS
-from ledgerstone.cli.options import AsJson, StoreUrl, reading
+from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, reading
 from ledgerstone.cli.output import plural, print_json, print_line, print_table, visible
 from ledgerstone.errors import SessionNotFound
 from ledgerstone.records.reports import Verified
@@ -26,21 +26,31 @@ Whose = Annotated[
     str | None,
     typer.Option("--tenant", metavar="NAME", help="Only this tenant.", show_default="all tenants"),
 ]
+Bytes = Annotated[bool, typer.Option("--bytes", help="Also read the bytes of every blob.")]
 
 
 def run(
-    session: Only = None, *, store: StoreUrl = None, tenant: Whose = None, as_json: AsJson = False
+    session: Only = None,
+    *,
+    store: StoreUrl = None,
+    blobs: BlobsUrl = None,
+    tenant: Whose = None,
+    read_bytes: Bytes = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check every hash, link and reference.
+    """Check every hash, link and reference; with --bytes the bytes of blobs too.
 
     Exit code 1 if something is wrong; nothing is changed.
     """
-    with reading(store, None) as opened:
+    with reading(store, None, blobs) as opened:
         names = _tenants(opened, tenant, session)
         # The file is one for all: it is looked at with the first of them.
-        found = {name: _verify(opened, name, session, whole=name == names[0]) for name in names}
+        found = {
+            name: _verify(opened, name, session, whole=name == names[0], read_bytes=read_bytes)
+            for name in names
+        }
     defects = [(name, defect) for name, one in found.items() for defect in one.defects]
-    counted = _sum(list(found.values()))
+    counted = _sum(list(found.values()), read_bytes)
     if as_json:
         listed = [
             {"tenant": name, "session": d.session, "kind": d.kind, "where": d.where,
@@ -72,7 +82,9 @@ def _tenants(store: Store, tenant: str | None, session: str | None) -> list[str]
     return owners
 
 
-def _verify(store: Store, tenant: str, session: str | None, *, whole: bool) -> Verified:
+def _verify(
+    store: Store, tenant: str, session: str | None, *, whole: bool, read_bytes: bool
+) -> Verified:
     handle = store.for_tenant(tenant)
     if session is not None and handle.sessions.get(session) is None:
         raise SessionNotFound(session)
@@ -82,12 +94,13 @@ def _verify(store: Store, tenant: str, session: str | None, *, whole: bool) -> V
         return handle.admin.verify(
             session,
             whole=whole,
+            blobs=read_bytes,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
 
 
-def _sum(found: list[Verified]) -> dict[str, int]:
-    names = ("sessions", "turns", "nodes", "values")
+def _sum(found: list[Verified], read_bytes: bool) -> dict[str, int]:
+    names = ("sessions", "turns", "nodes", "values", *(["blobs"] if read_bytes else []))
     return {name: sum(getattr(one, name) for one in found) for name in names}
 
 

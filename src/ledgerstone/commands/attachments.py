@@ -15,10 +15,14 @@ class RecordIntent(Command[Attachment], frozen=True, kw_only=True):
 
 
 class ForgetAttachment(Command[bool], frozen=True, kw_only=True):
-    """Remove the row; False when there was none."""
+    """Remove the row; False when there was none.
+
+    `before_us`: only an intent that no commit used, made at or before that time.
+    """
 
     session: str
     id: str
+    before_us: int | None = None
 
 
 class ListUncommitted(Query[list[Attachment]], frozen=True, kw_only=True):
@@ -32,3 +36,9 @@ class GetAttachment(Query[Attachment | None], frozen=True, kw_only=True):
 
     session: str
     id: str
+
+
+class ListAttachments(Query[list[Attachment]], frozen=True, kw_only=True):
+    """All of a session, in the order of their intents."""
+
+    session: str

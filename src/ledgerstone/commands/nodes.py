@@ -57,10 +57,12 @@ class VacuumSession(Command[Vacuumed], frozen=True, kw_only=True):
 
     With `unreachable`, nodes that no branch can reach are erased as well. Only what was
     tombstoned (or written, for unreachable ones and notes) before `before_us` is touched.
+    `values_only`: nodes and notes stay, only values that nothing refers to go.
     """
 
     session: str
     unreachable: bool = False
+    values_only: bool = False
     before_us: int | None = None
     notes_before_us: int = 0
     dry_run: bool = False

@@ -7,10 +7,13 @@ from typing import Any
 import msgspec
 
 from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands.artifacts import NewArtifact
 from ledgerstone.commands.executions import Finish
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.tickets import NewTicket
 from ledgerstone.commands.work import NewBatch
+from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.reports import Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
@@ -89,8 +92,11 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
 class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     """One commit of one session; every part is optional, all of it happens or nothing.
 
+    `blobs` are those that the parts of its messages name: they become attachments of the session.
+    `over_budget`: recorded even if a budget is exceeded by it, since it was used already.
+
     `kind` says which call made it (turn, append, replace, pop, clear, amend, tombstone, branch,
-    state, checkpoint); `hash` covers the content and nothing of the envelope (contract D26).
+    state, checkpoint, usage); `hash` covers the content and nothing of the envelope (contract D26).
     """
 
     session: str
@@ -120,6 +126,13 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     tickets: tuple[NewTicket, ...] = ()
     executions: tuple[Finish, ...] = ()
     enqueue: tuple[NewBatch, ...] = ()
+    blobs: tuple[str, ...] = ()
+    artifacts: tuple[NewArtifact, ...] = ()
+    quota: Quota | None = None
+    traces: tuple[bytes, ...] = ()
+    reports: tuple[bytes, ...] = ()
+    memories: tuple[NewMemory, ...] = ()
+    over_budget: bool = False
     release: bool = False
 
 

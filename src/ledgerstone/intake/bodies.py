@@ -22,11 +22,9 @@ from ledgerstone.records.nodes import MESSAGE, Node, Opaque
 from ledgerstone.records.parts import Text, ToolResult, to_parts
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.bodies import ROLE_NUMBERS
+from ledgerstone.rules.context import COMPACTION_LABEL
 
 SALT_BYTES = 16
-COMPACTION_LABEL = "ledger.compaction"
-"""Compaction messages carry this label, so that the newest one is found without reading all."""
-
 _ENVELOPE = frozenset(("id", "run_id", "created_us", "parent", "parts"))
 _Parent = str | None | UnsetType
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.clock import US_PER_S, to_us
@@ -114,25 +114,25 @@ def page_limit(limit: int) -> int:
 
 def positive(value: int, field: str) -> int:
     if type(value) is not int or not 0 < value < INT_BOUND:
-        raise InvalidValue(field, f"a positive integer expected, got {value!r:.40}")
+        raise InvalidValue(field, f"a positive integer expected, got {_shown(value)}")
     return value
 
 
 def whole(value: int, field: str) -> int:
     if type(value) is not int or not 0 <= value < INT_BOUND:
-        raise InvalidValue(field, f"an integer of at least 0 expected, got {value!r:.40}")
+        raise InvalidValue(field, f"an integer of at least 0 expected, got {_shown(value)}")
     return value
 
 
 def flag(value: bool, field: str) -> bool:
     if type(value) is not bool:
-        raise InvalidValue(field, f"True or False expected, got {value!r:.40}")
+        raise InvalidValue(field, f"True or False expected, got {_shown(value)}")
     return value
 
 
 def one_of(value: object, allowed: Iterable[str], field: str) -> str:
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidValue(field, f"{value!r:.40} is none of {', '.join(allowed)}")
+        raise InvalidValue(field, f"{_shown(value)} is none of {', '.join(allowed)}")
     return value
 
 
@@ -177,7 +177,7 @@ def json_object(value: Any, field: str) -> dict[str, Any]:
 def micros(value: Time, field: str) -> int:
     """An aware datetime or integer microseconds, as microseconds."""
     if isinstance(value, bool) or not isinstance(value, datetime | int):
-        raise InvalidValue(field, f"a datetime or microseconds expected, got {value!r:.40}")
+        raise InvalidValue(field, f"a datetime or microseconds expected, got {_shown(value)}")
     try:
         us = to_us(value)
     except ValueError as error:
@@ -193,10 +193,14 @@ def maybe_micros(value: Time | None, field: str) -> int | None:
 
 def seconds(value: object, field: str) -> float:
     """A duration of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidValue(field, f"seconds expected, got {value!r:.40}")
-    if not 0 <= value < INT_BOUND / US_PER_S:
-        raise InvalidValue(field, f"a duration of at least 0 expected, got {value!r:.40}")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValue(field, f"seconds expected, got {_shown(value)}")
+    if isinstance(value, float) and math.isnan(value):
+        raise InvalidValue(field, "seconds expected, got nan")
+    if value < 0:
+        raise InvalidValue(field, f"a duration of at least 0 expected, got {_shown(value)}")
+    if value >= INT_BOUND / US_PER_S:
+        raise InvalidValue(field, f"too long a duration in seconds: {_shown(value)}")
     return value
 
 
@@ -208,6 +212,13 @@ def span_us(value: object, field: str) -> int:
 def leaf_or_unset(value: Any, field: str) -> str | UnsetType | None:
     """An expected leaf: a node, None for no leaf at all, UNSET for any."""
     return UNSET if value is UNSET else maybe_id(value, field)
+
+
+def items(values: object, field: str) -> list[object]:
+    """Several things; one of them alone, or text, is no list."""
+    if isinstance(values, str | bytes | Mapping | Struct) or not isinstance(values, Iterable):
+        raise InvalidValue(field, f"a list expected, got {type(values).__name__}")
+    return list(values)
 
 
 def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
@@ -232,6 +243,14 @@ def default_owner() -> str:
 
 
 _HEX = frozenset("0123456789abcdef")
+
+
+def _shown(value: object) -> str:
+    """A value as it stands in a message."""
+    try:
+        return f"{value!r:.40}"
+    except ValueError:  # Python writes no integer of more than 4300 digits.
+        return "a huge integer"
 
 
 def _encodable(value: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
+from ledgerstone.intake.blobs import blobs_of_patch, named_blobs
 from ledgerstone.intake.runs import run_fields, run_status
 from ledgerstone.intake.work import Keywords, check_keywords, new_batch
 from ledgerstone.records.document import scrub_config
@@ -21,7 +22,6 @@ from ledgerstone.records.messages import Message, MessageBody, message, to_messa
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.runs import Run
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
-from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Claim
 from ledgerstone.rules.bodies import ROLE_NUMBERS
 
@@ -64,7 +64,10 @@ class Content:
         """Add a message of one role."""
         if fields:
             return self.add(message(role, content, **fields))
-        return self._put(bodies.plain_body(role, content))
+        body = bodies.plain_body(role, content)
+        if type(content) is not str:
+            self._name_blobs(named_blobs(body))
+        return self._put(body)
 
     def answer(self, call_id: str, content: object, fields: dict[str, Any]) -> Message:
         """Add the result of a tool call."""
@@ -80,6 +83,7 @@ class Content:
         if given.id:
             id = ids.check_id(given.id, "id")
         node = bodies.message_node(given, id, salt, self.run_id)
+        self._name_blobs(named_blobs(given.body))
         return self._keep(node, given.body)
 
     def extend(self, name: str, items: Iterable[Any]) -> None:
@@ -99,6 +103,7 @@ class Content:
         patch = bodies.amendment_patch(fields)
         amendment = Amendment(checks.record_id(node, "id"), patch, bodies.salt())
         self.extend("amendments", (amendment,))
+        self._name_blobs(blobs_of_patch(fields))
 
     def merge_state(self, patch: dict[str, Any]) -> None:
         checks.json_object(patch, "state")
@@ -163,6 +168,12 @@ class Content:
             return self.add_value(value)
         return None if ref is None else checks.digests((ref,), field)[0]
 
+    def _name_blobs(self, refs: Iterable[str]) -> None:
+        """Bytes that a message refers to stay as long as the session does."""
+        for ref in refs:
+            if ref not in self.more.get("blobs", ()):
+                self.extend("blobs", (ref,))
+
     def _put(self, body: MessageBody) -> Message:
         id, salt = self.draw()
         data = encode_struct(body, "message")
@@ -190,31 +201,8 @@ class Content:
                 force_setattr(node, "run_id", run_id)
         for ticket in self.more.get("tickets", ()):
             force_setattr(ticket, "run_id", run_id)
-
-
-def usage_entry(
-    model: str,
-    usage: Usage | Mapping[str, int],
-    cost: object,
-    source: str,
-    provider: str | None,
-) -> UsageEntry:
-    """One use of a model, checked."""
-    if not isinstance(usage, Usage):
-        try:
-            usage = msgspec.convert(usage, Usage)
-        except msgspec.ValidationError as error:
-            raise InvalidValue("usage", str(error)) from None
-    usage.check("usage")
-    if cost is not None and not (isinstance(cost, Cost) and type(cost.nano) is int):
-        raise InvalidValue("cost", "a Cost in integer nano-units expected")
-    return UsageEntry(
-        ids.check_name(model, "model"),
-        usage,
-        source if source == "" else ids.check_label(source, "source"),
-        None if provider is None else ids.check_label(provider, "provider"),
-        cost,
-    )
+        for entry in self.more.get("usage", ()):
+            force_setattr(entry, "run_id", run_id)
 
 
 def id_list(values: Iterable[Any], field: str) -> list[str]:

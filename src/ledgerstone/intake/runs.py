@@ -5,7 +5,6 @@ Whatever does not fit is an InvalidValue that names the field, down to the place
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from ledgerstone.commands import Guard
 from ledgerstone.commands.runs import RunFilter
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
+from ledgerstone.intake.misfits import misfit
 from ledgerstone.records.decisions import CallDecision, Decision
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.runs import (
@@ -42,7 +42,6 @@ _STATUSES: dict[str, RunStatus] = {one: one for one in RUN_STATUSES}
 _RECORDS = (RunPart, SeqRange, CallDecision, Decision)
 _RECORD_DEPTH = 4
 """A request holds a list of decisions, each with the decision in it."""
-_PLACE = re.compile(r"(.*) - at `\$(.*)`")
 _OLD_WORDS = {"plugin_requested": "behavior_requested"}
 """What the ends of runs were called once."""
 
@@ -162,9 +161,7 @@ def _record(kind: type[msgspec.Struct], plain: dict[str, Any], field: str) -> An
     try:
         found = msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
-        match = _PLACE.fullmatch(str(error))
-        text, place = match.groups() if match else (str(error), "")
-        raise InvalidValue(field + place, text) from None
+        raise misfit(field, error) from None
     except InvalidValue as error:
         raise InvalidValue(f"{field}.{error.field}", error.reason) from None
     _refuse_unknown(plain, found, field)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue
-from ledgerstone.model import paths
+from ledgerstone.model import attachments, paths
 from ledgerstone.model.commits import USER
 from ledgerstone.model.feed import enter_turn
 from ledgerstone.model.rows import NodeRow, TurnRow
@@ -19,6 +19,7 @@ from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules import chain, ledger
 from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.usage import FORGOTTEN
 
 FORKED_DOCUMENTS = ("state", "config")
 COPIED_HEAD = (
@@ -48,6 +49,7 @@ def copy_session(tx: Tx, command: CopySession) -> Session:
     else:
         amended = _fork(tx, source, target, _path(tx, source, command))
     _copy_values(tx, source, target)
+    _copy_attachments(tx, source, target)
     _first_turn(tx, command, source, target, amended)
     save_head(tx, target)
     return target.record()
@@ -78,6 +80,17 @@ def _insert_node(tx: Tx, target: Standing, row: NodeRow) -> None:
 def _copy_values(tx: Tx, source: Standing, target: Standing) -> None:
     for (_, digest), data in list(tx.state.values.scan((source.number,))):
         tx.state.values.insert((target.number, digest), data)
+
+
+def _copy_attachments(tx: Tx, source: Standing, target: Standing) -> None:
+    """Bytes that the source's messages need are needed here; an intent of the target's stays."""
+    for (tenant, _, id), row in list(tx.state.attachments.scan((source.tenant, source.id))):
+        if row.committed_us is None:
+            continue
+        if (tenant, target.id, id) in tx.state.attachments:
+            attachments.stamp(tx, tenant, target.id, id, row.committed_us)
+        else:
+            attachments.add(tx, tenant, replace(row, session=target.id))
 
 
 def _fork(tx: Tx, source: Standing, target: Standing, path: list[NodeRow]) -> list[list[object]]:
@@ -120,7 +133,8 @@ def _copy(tx: Tx, source: Standing, target: Standing) -> list[list[object]]:
         if not key.startswith(DRAFT_PREFIX):
             state.notes.insert((new, node, key), note)
     for (_, name), data in list(state.documents.scan((old,))):
-        state.documents.insert((new, name), data)
+        if name != FORGOTTEN:
+            state.documents.insert((new, name), data)
     amended: list[list[object]] = []
     for (_, at, version), amendment in list(state.amendments.scan((old,))):
         state.amendments.insert((new, at, version), replace(amendment, revision=1))

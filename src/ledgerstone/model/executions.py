@@ -17,6 +17,7 @@ from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
 from ledgerstone.model.ticket_marks import STARTED, execution_marks, put_marks
 from ledgerstone.model.tickets import check_still_asked, find_ticket
+from ledgerstone.model.usage import count_call
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.tickets import Ticket
 from ledgerstone.rules import executions as rules
@@ -47,7 +48,7 @@ def start_execution(tx: Tx, command: StartExecution) -> Execution:
         twin = min(twins, key=_place)
         rules.check_twin(command, twin)
         return rules.check_known(twin)
-    return _save(tx, standing, made)
+    return _save(tx, standing, made, None)
 
 
 def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
@@ -60,8 +61,9 @@ def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
     return ticket
 
 
-def _save(tx: Tx, standing: Standing, execution: Execution) -> Execution:
-    """Write an execution; answers it as it will be read."""
+def _save(tx: Tx, standing: Standing, execution: Execution, before: Execution | None) -> Execution:
+    """Write an execution and count it; answers it as it will be read."""
+    count_call(tx, standing.number, execution, before)
     tx.state.executions.put((standing.number, execution.id), rules.encode(execution))
     put_marks(execution_marks(tx.state, standing.tenant, standing.number, execution))
     return _read(tx, standing.number, execution.id)
@@ -95,7 +97,7 @@ def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
     if command.guard.fence is not None:
         check_guard(execution.session, standing.head, command.guard, tx.now_us)
     settled = rules.finished(execution, command.finish, tx.now_us)
-    return execution if settled is None else _save(tx, standing, settled)
+    return execution if settled is None else _save(tx, standing, settled, execution)
 
 
 def finish_in_commit(commit: Commit) -> None:
@@ -107,7 +109,7 @@ def finish_in_commit(commit: Commit) -> None:
             raise ExecutionNotFound(finish.id)
         settled = rules.finished(execution, finish, commit.moment_us)
         if settled is not None:
-            execution = _save(commit.tx, commit.standing, settled)
+            execution = _save(commit.tx, commit.standing, settled, execution)
         effects.append([execution.id, execution.status])
     commit.effects["executions"] = effects
 
@@ -121,7 +123,7 @@ def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     if execution.ticket is not None:
         ticket = _approved(tx, command.tenant, execution.session, execution.ticket)
         check_still_asked(tx, standing, ticket)
-    return _save(tx, standing, again)
+    return _save(tx, standing, again, execution)
 
 
 def get_execution(tx: Tx, query: GetExecution) -> Execution | None:

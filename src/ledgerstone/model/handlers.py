@@ -5,26 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands import artifacts as artifact_commands
 from ledgerstone.commands import attachments as attachment_commands
+from ledgerstone.commands import blobs as blob_commands
+from ledgerstone.commands import context as context_commands
+from ledgerstone.commands import embeddings as embedding_commands
+from ledgerstone.commands import evidence as evidence_commands
 from ledgerstone.commands import executions as execution_commands
 from ledgerstone.commands import feed as feed_commands
 from ledgerstone.commands import leases as lease_commands
+from ledgerstone.commands import memories as memory_commands
 from ledgerstone.commands import nodes as node_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
 from ledgerstone.commands import turns as turn_commands
+from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands
 from ledgerstone.model import (
     answers,
+    artifacts,
     attachments,
+    blobs,
     branches,
+    budgets,
     claims,
+    context,
     copies,
     dead_work,
+    embeddings,
+    evidence,
     executions,
     feed,
     leases,
+    memories,
     messages,
     nodes,
     notes,
@@ -40,6 +54,8 @@ from ledgerstone.model import (
     tickets,
     time_travel,
     turns,
+    usage,
+    usage_sums,
     vacuum,
     verify,
     work,
@@ -67,6 +83,13 @@ WRITES: dict[type[Command[Any]], Handler] = {
     run_commands.PutRun: runs.put_run,
     attachment_commands.RecordIntent: attachments.record_intent,
     attachment_commands.ForgetAttachment: attachments.forget_attachment,
+    blob_commands.BeginUpload: blobs.begin_upload,
+    blob_commands.PutChunk: blobs.put_chunk,
+    blob_commands.FinishUpload: blobs.finish_upload,
+    blob_commands.CondemnUpload: blobs.condemn_upload,
+    blob_commands.ForgetUpload: blobs.forget_upload,
+    blob_commands.TouchBlob: blobs.touch_blob,
+    blob_commands.DropBlob: blobs.drop_blob,
     run_commands.UpdateRun: runs.update_run,
     ticket_commands.ResolveTicket: tickets.resolve_ticket,
     ticket_commands.WithdrawTicket: tickets.withdraw_ticket,
@@ -83,6 +106,23 @@ WRITES: dict[type[Command[Any]], Handler] = {
     work_commands.CancelWork: work.cancel_work,
     work_commands.ReplayWork: dead_work.replay_work,
     work_commands.DropDead: dead_work.drop_dead,
+    usage_commands.DeleteUsage: usage.delete_usage,
+    usage_commands.SetBudget: budgets.set_budget,
+    usage_commands.DropBudget: budgets.drop_budget,
+    memory_commands.PutMemory: memories.put_memory,
+    memory_commands.ChangeMemories: memories.change_memories,
+    memory_commands.DeleteMemory: memories.delete_memory,
+    memory_commands.TouchMemory: memories.touch_memory,
+    memory_commands.SweepMemories: memories.sweep_memories,
+    embedding_commands.PutEmbeddings: embeddings.put_embeddings,
+    embedding_commands.DeleteEmbedding: embeddings.delete_embedding,
+    embedding_commands.DeleteEmbeddings: embeddings.delete_embeddings,
+    artifact_commands.PutArtifact: artifacts.put_artifact,
+    artifact_commands.SaveArtifacts: artifacts.save_artifacts,
+    artifact_commands.DeleteArtifacts: artifacts.delete_artifacts,
+    evidence_commands.AppendEvidence: evidence.append_evidence,
+    evidence_commands.SaveEvidence: evidence.save_evidence,
+    evidence_commands.DeleteEvidence: evidence.delete_evidence,
 }
 
 READS: dict[type[Query[Any]], Handler] = {
@@ -96,7 +136,13 @@ READS: dict[type[Query[Any]], Handler] = {
     turn_commands.GetTurn: answers.get_turn,
     turn_commands.ListTurns: answers.list_turns,
     turn_commands.VerifySession: verify.verify_session,
+    usage_commands.GetStats: usage.get_stats,
+    usage_commands.ListUsage: usage.list_usage,
+    usage_commands.SummariseUsage: usage_sums.summarise_usage,
+    usage_commands.ListBudgets: budgets.list_budgets,
     turn_commands.VerifyStore: verify.verify_store,
+    context_commands.ReadContext: context.read_context,
+    context_commands.FindCompaction: context.find_compaction,
     node_commands.ReadMessages: messages.read_messages,
     node_commands.CountMessages: messages.count_messages,
     node_commands.ListMessages: messages.list_messages,
@@ -116,6 +162,14 @@ READS: dict[type[Query[Any]], Handler] = {
     run_commands.GetRun: runs.get_run,
     run_commands.LatestRun: runs.latest_run,
     attachment_commands.ListUncommitted: attachments.list_uncommitted,
+    attachment_commands.ListAttachments: attachments.list_attachments,
+    blob_commands.GetBlob: blobs.get_blob,
+    blob_commands.ReadChunk: blobs.read_chunk,
+    blob_commands.ListBlobs: blobs.list_blobs,
+    blob_commands.ListUnreferenced: blobs.list_unreferenced,
+    blob_commands.ListUploads: blobs.list_uploads,
+    blob_commands.CountBlobs: blobs.count_blobs,
+    blob_commands.CheckRoots: vacuum.check_roots,
     attachment_commands.GetAttachment: attachments.get_attachment,
     run_commands.ListRuns: run_lists.list_runs,
     run_commands.GetRunTree: run_lists.get_run_tree,
@@ -129,6 +183,18 @@ READS: dict[type[Query[Any]], Handler] = {
     work_commands.PeekWork: ready.peek_work,
     work_commands.ListDead: dead_work.list_dead,
     work_commands.ExplainWork: stuck.explain_work,
+    artifact_commands.GetArtifact: artifacts.get_artifact,
+    artifact_commands.ListArtifacts: artifacts.list_artifacts,
+    artifact_commands.LoadArtifacts: artifacts.load_artifacts,
+    evidence_commands.LoadEvidence: evidence.load_evidence,
     feed_commands.ReadFeed: feed.read_feed,
     feed_commands.FeedEnd: feed.feed_end,
+    memory_commands.GetMemories: memories.get_memories,
+    memory_commands.SearchMemories: memories.search_memories,
+    memory_commands.ListNamespaces: memories.list_namespaces,
+    embedding_commands.GetEmbedding: embeddings.get_embedding,
+    embedding_commands.ListEmbeddings: embeddings.list_embeddings,
+    embedding_commands.ListSpaces: embeddings.list_spaces,
+    embedding_commands.ReadVectors: embeddings.read_vectors,
+    embedding_commands.ListVectorNames: embeddings.list_vector_names,
 }

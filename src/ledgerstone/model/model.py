@@ -9,7 +9,7 @@ from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import NotSupported
 from ledgerstone.model.handlers import READS, WRITES
-from ledgerstone.model.state import State, Tx
+from ledgerstone.model.state import State, Tx, tenants_of
 
 A = TypeVar("A")
 
@@ -51,5 +51,5 @@ class Model:
         return handler(tx, query)
 
     def tenants(self) -> list[str]:
-        """The tenants that have sessions."""
-        return sorted({key[0] for key, _ in self.state.sessions.scan()})
+        """The tenants that have anything."""
+        return tenants_of(self.state)

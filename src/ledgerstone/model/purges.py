@@ -7,10 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ledgerstone.commands.artifacts import Owner
 from ledgerstone.commands.sessions import PurgeSession, SweepPurged
+from ledgerstone.commands.usage import DropBudget
 from ledgerstone.errors import RevisionMoved
-from ledgerstone.model import ticket_marks
+from ledgerstone.model import artifacts, attachments, ticket_marks
+from ledgerstone.model.budgets import drop_budget, forget_sums
 from ledgerstone.model.dead_work import forget_dead
+from ledgerstone.model.embeddings import drop_session_vectors
 from ledgerstone.model.ready import put_ready
 from ledgerstone.model.rows import StubRow
 from ledgerstone.model.standing import Standing, find
@@ -18,6 +22,7 @@ from ledgerstone.model.state import Tx
 from ledgerstone.model.tables import Table
 from ledgerstone.model.work_rows import drop_row
 from ledgerstone.records.sessions import Receipt
+from ledgerstone.rules.artifacts import scope_of
 
 
 def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
@@ -25,12 +30,15 @@ def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     found = find(tx, command.tenant, command.id)
     if found is None:
         retired = _retire_absent(tx, command)
-        return Receipt(session=command.id, existed=False, retired=retired)
+        removed = _remove_loose(tx, command.tenant, command.id)
+        return Receipt(session=command.id, retired=retired, removed=removed)
     head = found.head
     if command.expected_revision not in (None, head.revision):
         raise RevisionMoved(command.expected_revision or 0, head.revision, command.id)
     stub = StubRow(head.incarnation, head.fence, head.link.hex(), command.retire)
     tx.state.stubs.put((command.tenant, command.id), stub)
+    removed = _remove_loose(tx, command.tenant, command.id)
+    forget_sums(tx, command.tenant, command.id, found.number)
     _hide(tx, found, command.keep_runs)
     return Receipt(
         session=command.id,
@@ -39,6 +47,7 @@ def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
         fence=stub.fence,
         link=stub.link,
         retired=stub.retired,
+        removed=removed,
     )
 
 
@@ -59,8 +68,6 @@ def _hide(tx: Tx, found: Standing, keep_runs: bool) -> None:
     state.sessions.delete((found.tenant, found.id))
     state.session_ids.delete((number,))
     state.heads.delete((number,))
-    for attachment, _ in list(state.attachments.scan((found.tenant, found.id))):
-        state.attachments.delete(attachment)
     for place, _ in list(state.session_runs.scan((number,))):
         state.session_runs.delete(place)
         if not keep_runs:
@@ -70,6 +77,38 @@ def _hide(tx: Tx, found: Standing, keep_runs: bool) -> None:
         put_ready(tx, number, queue, None)
     forget_dead(tx, found)
     state.purged.insert((found.tenant, number), None)
+
+
+def _remove_loose(tx: Tx, tenant: str, session: str) -> dict[str, int]:
+    """What belongs to the id, whether there is a session or not; how many of each there were."""
+    state, key = tx.state, (tenant, session)
+    attached = [place for place, _ in state.attachments.scan(key)]
+    for attachment in attached:
+        attachments.remove(tx, attachment)
+    kept = [place for place, _ in state.artifacts.scan((tenant, scope_of(Owner(session))))]
+    for artifact in kept:
+        artifacts.drop(tx, artifact)
+    told = [place for place, _ in state.evidence.scan(key)]
+    for place in told:
+        state.evidence.delete(place)
+    removed = {
+        "attachments": len(attached),
+        "artifacts": len(kept),
+        "traces": sum(kind == "trace" and n > 0 for *_, kind, n in told),
+        "reports": sum(kind == "report" and n > 0 for *_, kind, n in told),
+        "embeddings": drop_session_vectors(tx, tenant, session),
+        "budgets": _remove_budgets(tx, tenant, session),
+    }
+    return {table: count for table, count in removed.items() if count}
+
+
+def _remove_budgets(tx: Tx, tenant: str, session: str) -> int:
+    """The budgets of a session; how many."""
+    subject = (tenant, "session", session)
+    ids = [id for (*_, id), _ in tx.state.budget_subjects.scan(subject)]
+    for id in ids:
+        drop_budget(tx, DropBudget(tenant=tenant, id=id))
+    return len(ids)
 
 
 def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.work import NewBatch
 from ledgerstone.records.sessions import Cause, Status
 from ledgerstone.rules.chain import commit_fields
@@ -89,7 +90,10 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit. `pos` is its place among all commits of the store."""
+    """One commit. `pos` is its place among all commits of the store.
+
+    `usage_digest` is what the chain knows of usage that was deleted.
+    """
 
     revision: int
     id: str
@@ -103,6 +107,7 @@ class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
     effects: bytes | None
     link: bytes
     pos: int = 0
+    usage_digest: bytes | None = None
 
 
 class NoteRow(msgspec.Struct, frozen=True):
@@ -149,7 +154,35 @@ class DeadRow(msgspec.Struct, frozen=True):
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
-    """A batch that a commit enqueued elsewhere, on its way there, and when that was."""
+    """What a commit left elsewhere, on its way there, and when that was: a batch or a memory."""
 
     at_us: int
-    batch: NewBatch
+    batch: NewBatch | None = None
+    memory: NewMemory | None = None
+
+
+class CallSums(msgspec.Struct, frozen=True):
+    """The tool calls of a session; `duration_ms` sums those with an outcome."""
+
+    calls: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    duration_ms: int = 0
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What of a budget is used in the period that began at `since_us`."""
+
+    since_us: int = 0
+    nano: int = 0
+    tokens: int = 0
+
+
+class MemoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A remembered value as canonical bytes."""
+
+    value: bytes
+    ttl_us: int | None
+    created_us: int
+    updated_us: int
+    expires_us: int | None

@@ -22,6 +22,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.errors import AlreadyExists
 from ledgerstone.model import branches, paths
+from ledgerstone.model.budgets import change_user
 from ledgerstone.model.messages import to_message
 from ledgerstone.model.ready import restore_ready
 from ledgerstone.model.standing import (
@@ -68,8 +69,10 @@ def put_session(tx: Tx, command: PutSession) -> Session:
         found = make(tx, command.tenant, wanted.id, wanted)
     else:
         check_alive(wanted.id, found.head)
+        owner = found.row.user
         found.row = to_row(wanted, found.number, found.row.created_us)
         tx.state.sessions.update((command.tenant, wanted.id), found.row)
+        change_user(tx, command.tenant, owner, wanted.user)
         found.head.updated_us = wanted.updated_us or found.head.moment(tx.now_us)
     save_head(tx, found)
     if command.document is not UNSET:

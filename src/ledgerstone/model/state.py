@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ledgerstone.commands.evidence import EvidenceRow
 from ledgerstone.model.rows import (
     AmendmentRow,
+    CallSums,
     DeadRow,
+    MemoryRow,
     NodeRow,
     NoteRow,
     OutboxRow,
     ReadyRow,
     RunRow,
     SessionRow,
+    Spent,
     StubRow,
     TurnRow,
 )
 from ledgerstone.model.tables import ABSENT, Table, UndoLog
+from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.attachments import Attachment
-from ledgerstone.rules.rows import HeadRow
+from ledgerstone.records.blobs import Blob, Upload
+from ledgerstone.records.embeddings import Space, VectorRow
+from ledgerstone.records.stats import Budget
+from ledgerstone.rules.rows import HeadRow, UsageDay
 from ledgerstone.rules.work import WorkRow
 
 
@@ -48,6 +56,17 @@ class State:
     ready     number, queue       ready_due   tenant, queue, priority, due_us, number
     dead_work number, id          dead_ids    tenant, id, number outbox    number, n
     tickets   number, id          executions  number, id         (more ways: ticket_marks.py)
+    blobs     tenant, ref         uploads     tenant, key        chunks    tenant, key, n
+    blob_uses tenant, ref, table, key... (of artifacts and attachments)
+    artifacts tenant, scope, place (scope s:session, u:user or t:)
+    artifact_ids, artifact_uris   tenant, id or uri (scope, place)
+    artifact_names tenant, scope, name, version (version, place)
+    evidence  tenant, session, kind, n (0: there is a list)
+    call_sums number              usage_days  tenant, number, day, model, provider, source, currency
+    budgets   tenant, id          budget_spent tenant, id        budget_subjects tenant, scope...
+    memories  tenant, namespace, key                             memory_expiry tenant, expires_us...
+    embeddings tenant, kind, id   embedding_changes tenant, model, change (kind, id)
+    embedding_sessions tenant, session, kind, id                 spaces    tenant, model
     purged    tenant, number (what the sweep has still to remove)
     counters  name, number (the last value given out)
     """
@@ -88,8 +107,40 @@ class State:
         self.execution_refs: Table[tuple[str, str, str, int, str], None] = Table(
             "execution_refs", log
         )
+        self._add_kept(log)
         self.purged: Table[tuple[str, int], None] = Table("purged", log)
         self.counters: Table[tuple[str, int], int] = Table("counters", log)
+
+    def _add_kept(self, log: UndoLog) -> None:
+        """Bytes, evidence, usage and memory."""
+        self.blobs: Table[tuple[str, str], Blob] = Table("blobs", log)
+        self.uploads: Table[tuple[str, str], Upload] = Table("uploads", log)
+        self.chunks: Table[tuple[str, str, int], bytes] = Table("chunks", log)
+        self.blob_uses: Table[tuple[Any, ...], None] = Table("blob_uses", log)
+        self.artifacts: Table[tuple[str, str, int], Artifact] = Table("artifacts", log)
+        self.artifact_ids: Table[tuple[str, str], tuple[str, int]] = Table("artifact_ids", log)
+        self.artifact_uris: Table[tuple[str, str], tuple[str, int]] = Table("artifact_uris", log)
+        self.artifact_names: Table[tuple[str, str, str, int], tuple[int, int]] = Table(
+            "artifact_names", log
+        )
+        self.evidence: Table[tuple[str, str, str, int], EvidenceRow] = Table("evidence", log)
+        self.call_sums: Table[tuple[int], CallSums] = Table("call_sums", log)
+        self.usage_days: Table[tuple[str, int, int, str, str, str, str], UsageDay] = Table(
+            "usage_days", log
+        )
+        self.budgets: Table[tuple[str, str], Budget] = Table("budgets", log)
+        self.budget_spent: Table[tuple[str, str], Spent] = Table("budget_spent", log)
+        self.budget_subjects: Table[tuple[str, str, str, str], None] = Table("budget_subjects", log)
+        self.memories: Table[tuple[str, str, str], MemoryRow] = Table("memories", log)
+        self.memory_expiry: Table[tuple[str, int, str, str], None] = Table("memory_expiry", log)
+        self.embeddings: Table[tuple[str, str, str], VectorRow] = Table("embeddings", log)
+        self.embedding_changes: Table[tuple[str, str, int], tuple[str, str]] = Table(
+            "embedding_changes", log
+        )
+        self.embedding_sessions: Table[tuple[str, str, str, str], None] = Table(
+            "embedding_sessions", log
+        )
+        self.spaces: Table[tuple[str, str], Space] = Table("spaces", log)
 
     def tables(self) -> dict[str, Table[Any, Any]]:
         """All tables by name."""
@@ -165,3 +216,19 @@ AGAIN: Any = object()
 
 
 Handler = Callable[[Tx, Any], Any]
+
+
+def tenants_of(state: State) -> list[str]:
+    """Who has anything: sessions, or what needs none."""
+    tables: tuple[Table[Any, Any], ...] = (
+        state.sessions,
+        state.attachments,
+        state.blobs,
+        state.uploads,
+        state.artifacts,
+        state.evidence,
+        state.budgets,
+        state.memories,
+        state.embeddings,
+    )
+    return sorted({key[0] for table in tables for key, _ in table.scan()})

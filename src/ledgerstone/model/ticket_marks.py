@@ -71,5 +71,15 @@ def forget(state: State, tenant: str, number: int) -> None:
         put_marks(_gone(execution_marks(state, tenant, number, execution)))
 
 
+def drop_executions(state: State, tenant: str, number: int) -> int:
+    """Remove the executions of a session and what leads to them; answers how many."""
+    rows = list(state.executions.scan((number,)))
+    for key, data in rows:
+        execution = execution_rules.read(key[1], data)
+        put_marks(_gone(execution_marks(state, tenant, number, execution)))
+        state.executions.delete(key)
+    return len(rows)
+
+
 def _gone(marks: Iterator[Mark]) -> Iterator[Mark]:
     return ((table, key, ABSENT) for table, key, _ in marks)

@@ -21,12 +21,14 @@ from ledgerstone.model import (
 from ledgerstone.model.appends import place_nodes, repeated_append
 from ledgerstone.model.commits import Commit, recount
 from ledgerstone.model.feed import enter_turn
+from ledgerstone.model.kept import keep
 from ledgerstone.model.ready import settle_ready
 from ledgerstone.model.rewinds import rewind
 from ledgerstone.model.rows import AmendmentRow, TurnRow
 from ledgerstone.model.runs import store_run
 from ledgerstone.model.standing import Standing, find, make, put_document, save_head
 from ledgerstone.model.state import Tx
+from ledgerstone.model.usage import count_usage
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.turns import TurnCommitted
@@ -152,13 +154,14 @@ def _move_branches(commit: Commit) -> None:
 
 def _store_side_records(commit: Commit) -> None:
     """State, run, usage, values, notes, documents, drafts and attachments."""
-    tx, command, number, head = commit.tx, commit.command, commit.number, commit.head
+    tx, command, number = commit.tx, commit.command, commit.number
     if command.state is not None:
         _patch_state(commit)
     if command.run is not None:
         whole = command.kind == "checkpoint"
         store_run(tx, commit.standing, command.run, commit.moment_us, whole=whole)
-    head.ledger = ledger.merge(head.ledger, command.usage)
+    if command.usage:
+        count_usage(commit)
     notes.put_values(tx, number, command.values)
     for note in command.notes:
         notes.put_note(tx, number, note, commit.moment_us)
@@ -173,6 +176,7 @@ def _store_side_records(commit: Commit) -> None:
         executions.finish_in_commit(commit)
     if command.enqueue:
         work.enqueue_in_commit(commit)
+    keep(commit)
     for name, given in (
         ("attach", list(command.attach)),
         ("completed", list(command.complete)),
@@ -250,7 +254,7 @@ def _turn_row(commit: Commit) -> TurnRow:
         created_us=commit.moment_us,
         leaf=head.leaf,
         tip=None if command.branch == paths.MAIN else commit.leaf(),
-        usage=usage,
+        usage=ledger.digest(usage),
         effects=effects,
         nodes=commit.links,
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ledgerstone.commands.blobs import CheckRoots
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.model import paths
-from ledgerstone.model.answers import read_manifest
 from ledgerstone.model.rows import NodeRow, split_refs
 from ledgerstone.model.standing import Standing, find, save_head
 from ledgerstone.model.state import Tx
 from ledgerstone.records.reports import Vacuumed
+from ledgerstone.rules.checkpoints import checkpoint_refs
 
 
 def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
@@ -18,13 +19,17 @@ def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     found = find(tx, command.tenant, command.session)
     if found is None:
         return Vacuumed(dry_run=command.dry_run)
-    unreachable = _unreachable(tx, found, command)
-    dead = [row for row in _nodes(tx, found) if _is_erasable(row, command)]
-    erased = sorted([*dead, *unreachable], key=lambda row: row.ord)
-    gone = {row.ord for row in unreachable}
-    live = [row for row in _nodes(tx, found) if row.live and row.ord not in gone]
-    lost_notes = _lost_notes(tx, found, {row.id for row in live}, command.notes_before_us)
-    lost_values = _lost_values(tx, found, live, set(lost_notes))
+    if command.values_only:
+        # Hidden nodes can still be read as of an earlier time, so what they name stays.
+        erased, lost_notes, kept = list[NodeRow](), list[tuple[int, str, str]](), _nodes(tx, found)
+    else:
+        unreachable = _unreachable(tx, found, command)
+        dead = [row for row in _nodes(tx, found) if _is_erasable(row, command)]
+        erased = sorted([*dead, *unreachable], key=lambda row: row.ord)
+        gone = {row.ord for row in unreachable}
+        kept = [row for row in _nodes(tx, found) if row.live and row.ord not in gone]
+        lost_notes = _lost_notes(tx, found, {row.id for row in kept}, command.notes_before_us)
+    lost_values = _lost_values(tx, found, kept, set(lost_notes))
     freed = sum(len(tx.state.values[(found.number, digest)]) for digest in lost_values)
     if not command.dry_run:
         for row in erased:
@@ -86,21 +91,27 @@ def _lost_notes(
 
 
 def _lost_values(
-    tx: Tx, found: Standing, live: list[NodeRow], lost_notes: set[tuple[int, str, str]]
+    tx: Tx, found: Standing, kept: list[NodeRow], lost_notes: set[tuple[int, str, str]]
 ) -> list[str]:
-    """Values that no live node, no remaining note and no current checkpoint refers to."""
-    used = {digest for row in live for digest in split_refs(row.refs)}
+    """Values that no kept node, no remaining note and no current checkpoint refers to."""
+    used = {digest for row in kept for digest in split_refs(row.refs)}
     for key, note in tx.state.notes.scan((found.number,)):
         if key not in lost_notes:
             used.update(split_refs(note.refs))
-    if found.head.checkpoint is not None:
-        used.add(found.head.checkpoint)
-        # An unreadable manifest raises here: better nothing is removed than what it names.
-        manifest = read_manifest(tx.state.documents[(found.number, "checkpoint")], found.id)
-        named = (manifest.tool_state, manifest.plugins, manifest.execution)
-        used.update(ref for ref in named if ref is not None)
+    used |= _checkpoint_refs(tx, found)
     stored = (key[1] for key, _ in tx.state.values.scan((found.number,)))
     return [digest for digest in stored if digest not in used]
+
+
+def check_roots(tx: Tx, query: CheckRoots) -> int:
+    """How many values the live checkpoint of a session names, itself included; Corrupt."""
+    found = find(tx, query.tenant, query.session)
+    return 0 if found is None else len(_checkpoint_refs(tx, found))
+
+
+def _checkpoint_refs(tx: Tx, found: Standing) -> set[str]:
+    data = tx.state.documents.get((found.number, "checkpoint"))
+    return checkpoint_refs(found.id, found.head.checkpoint, data)
 
 
 def _erase(tx: Tx, found: Standing, row: NodeRow) -> None:

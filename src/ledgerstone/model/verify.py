@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from ledgerstone.codec import decode_json
 from ledgerstone.codec import sha256 as digest_of
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import Corrupt
-from ledgerstone.model import answers, paths
+from ledgerstone.model import answers, budgets, paths, usage
+from ledgerstone.model.artifacts import check_bytes
 from ledgerstone.model.commits import USER
+from ledgerstone.model.embeddings import check_spaces
+from ledgerstone.model.evidence import check_lists
 from ledgerstone.model.messages import to_message
 from ledgerstone.model.nodes import to_node
-from ledgerstone.model.rows import NodeRow, TurnRow, split_refs
+from ledgerstone.model.rows import CallSums, NodeRow, TurnRow, split_refs
 from ledgerstone.model.standing import Standing, find
 from ledgerstone.model.state import Tx
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.reports import Defect, Verified
-from ledgerstone.rules import chain
+from ledgerstone.rules import chain, ledger
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.usage import FORGOTTEN, line_name
 
 
 class _Inspection:
@@ -56,6 +61,7 @@ def verify_session(tx: Tx, query: VerifySession) -> Verified:
     _check_nodes(inspection)
     _check_leaves(inspection)
     _check_counts(inspection)
+    _check_usage(inspection)
     values = _check_values(inspection)
     return Verified(
         sessions=1,
@@ -67,8 +73,9 @@ def verify_session(tx: Tx, query: VerifySession) -> Verified:
 
 
 def verify_store(tx: Tx, query: VerifyStore) -> Verified:
-    """Nothing of a store in memory is outside of its tables."""
-    return Verified()
+    """Nothing of a store in memory is outside of its tables; what follows is counted again."""
+    checks = (check_spaces, budgets.check_budgets, check_bytes, check_lists)
+    return Verified(defects=[flaw for check in checks for flaw in check(tx, query.tenant)])
 
 
 def _check_chain(inspection: _Inspection, turns: list[TurnRow]) -> None:
@@ -103,7 +110,7 @@ def _link_of(inspection: _Inspection, turn: TurnRow, previous: bytes) -> bytes:
         created_us=turn.created_us,
         leaf=turn.leaf,
         tip=effects["branch"][1] if "branch" in effects else None,
-        usage=turn.usage,
+        usage=ledger.digest(turn.usage, turn.usage_digest),
         effects=turn.effects,
         nodes=((row.ord, row.parent, row.id, row.committed()) for row in rows),
     )
@@ -132,12 +139,15 @@ def _check_amendments(inspection: _Inspection, turns: list[TurnRow]) -> None:
 def _check_tickets(inspection: _Inspection, turns: list[TurnRow]) -> None:
     """Tickets are what their turns asked, outcomes what their turns told, and none is missing."""
     state, number = inspection.tx.state, inspection.found.number
+    told = state.documents.get((number, FORGOTTEN))
+    forgotten = 0 if told is None else decode_json(told)["revision"]
     asked: dict[str, str] = {}
     finished: dict[str, str] = {}
     for turn in turns:
         effects = answers.read_effects(turn)
         asked |= dict(effects.get("tickets", []))
-        finished |= dict(effects.get("executions", []))
+        if turn.revision > forgotten:
+            finished |= dict(effects.get("executions", []))
     for (_, id), data in state.tickets.scan((number,)):
         flaw = ticket_rules.flaw(ticket_rules.read(id, data), asked.pop(id, None))
         if flaw is not None:
@@ -214,6 +224,21 @@ def _check_counts(inspection: _Inspection) -> None:
     ):
         if stored != counted:
             inspection.report("count", name, f"{stored}, counted {counted}")
+
+
+def _check_usage(inspection: _Inspection) -> None:
+    """Days and counted tool calls are what the turns and executions give."""
+    state, found = inspection.tx.state, inspection.found
+    rows = state.usage_days.scan((found.tenant, found.number))
+    stored = {key[2:]: line for key, line in rows}
+    told = usage.days_of(state, found.number)
+    for key in sorted(set(stored) | set(told)):
+        if stored.get(key) != told.get(key):
+            inspection.report("usage", line_name(key), "not the sum of what the turns used")
+    sums = state.call_sums.get((found.number,)) or CallSums()
+    counted = usage.calls_of(state, found.number)
+    if sums != counted:
+        inspection.report("count", "call_sums", f"{sums}, the executions say {counted}")
 
 
 def _check_values(inspection: _Inspection) -> int:

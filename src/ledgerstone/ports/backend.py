@@ -44,7 +44,7 @@ class Backend(Protocol):
     async def achanged(self, seen: int, timeout_s: float) -> int: ...
 
     def tenants(self) -> list[str]:
-        """The tenants that have sessions: for operators, not for requests."""
+        """The tenants that have anything: for operators, not for requests."""
         ...
 
     def health(self) -> Health:

@@ -21,6 +21,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     turns: int = 0
     nodes: int = 0
     values: int = 0
+    blobs: int = 0
     defects: list[Defect] = []
 
     @property
@@ -52,7 +53,11 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend can do; calling what it lacks raises NotSupported."""
+    """What a backend can do; calling what it lacks raises NotSupported.
+
+    `bytes_folder` is the directory where its blobs live when nobody names another place; None:
+    inside the database.
+    """
 
     name: str
     durability: str
@@ -60,3 +65,4 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     requires_network: bool = False
     shared_commit: bool = True
     persistent: bool = True
+    bytes_folder: str | None = None

@@ -6,6 +6,9 @@ import msgspec
 
 from ledgerstone.errors import InvalidValue
 
+COUNT_BOUND = 1 << 53
+"""One use, and one cost, stays below: sums of many still fit in 64 bits."""
+
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Token counts of one model call; `total` is as the provider gave it."""
@@ -50,10 +53,15 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One recorded use, or one line of the merged ledger."""
+    """One recorded use, or one line of the merged ledger.
+
+    `estimated`: nobody told the cost, it was worked out from a price list.
+    """
 
     model: str
     usage: Usage
     source: str = ""
     provider: str | None = None
     cost: Cost | None = None
+    run_id: str | None = None
+    estimated: bool = False

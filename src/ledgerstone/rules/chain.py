@@ -64,6 +64,11 @@ def _has_more(command: CommitTurn) -> bool:
         or command.tickets
         or command.executions
         or command.enqueue
+        or command.blobs
+        or command.artifacts
+        or command.traces
+        or command.reports
+        or command.memories
         or command.state is not None
         or command.run is not None
         or command.config is not None
@@ -85,7 +90,9 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
     for move in command.branches:
         more += _move_content(move)
     for entry in command.usage:
-        more += ("usage", encode_struct(entry, "usage"))
+        # Built again under another price list, a turn still says the same.
+        said = replace(entry, cost=None, estimated=False) if entry.estimated else entry
+        more += ("usage", encode_struct(said, "usage"))
     for value in command.values:
         more += ("value", value.digest)
     for note in command.notes:
@@ -98,12 +105,26 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
         more += ("execution", finish.id, finish.result, finish.error)
     for batch in command.enqueue:
         more += ("enqueue", _pack(replace(batch, id="")))
+    more += _kept_content(command)
     if command.state is not None:
         more += ("state", encode_json(command.state, "state"))
     if command.run is not None:
         more += ("run", _run_content(command.run))
     more += (command.config, command.frames)
     more.append(None if command.checkpoint is None else command.checkpoint.ref)
+    return more
+
+
+def _kept_content(command: CommitTurn) -> list[bytes | str | int | None]:
+    """Bytes, evidence and memories; blobs that messages name are in their bodies already."""
+    more: list[bytes | str | int | None] = []
+    for artifact in command.artifacts:
+        more += ("artifact", _pack(replace(artifact, id="")))
+    for name, bodies in (("trace", command.traces), ("report", command.reports)):
+        for body in bodies:
+            more += (name, body)
+    for memory in command.memories:
+        more += ("memory", _pack(memory))
     return more
 
 
@@ -187,6 +208,9 @@ def link(
     effects: bytes | None,
     nodes: Iterable[tuple[int, int, str, bytes]],
 ) -> bytes:
-    """The next link; nodes are (ord, parent ord, id, commitment) in commit order."""
+    """The next link; nodes are (ord, parent ord, id, commitment) in commit order.
+
+    `usage` is the digest of the turn's usage, so that usage can be deleted and the chain holds.
+    """
     row = (previous, revision, turn, kind, hash, created_us, leaf, tip, usage, effects)
     return sha256(_pack((row, list(nodes)))).digest()

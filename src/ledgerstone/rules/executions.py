@@ -164,6 +164,15 @@ def retried(execution: Execution, fence: int | None, now_us: int) -> Execution:
     )
 
 
+def counts(execution: Execution | None) -> tuple[int, int, int, int]:
+    """What an execution adds to the calls, successes, failures and milliseconds of its session."""
+    if execution is None:
+        return (0, 0, 0, 0)
+    succeeded, failed = execution.status == "succeeded", execution.status == "failed"
+    duration_ms = execution.duration_ms if succeeded or failed else 0
+    return (1, int(succeeded), int(failed), duration_ms)
+
+
 def flaw(execution: Execution, told: str | None) -> str | None:
     """What is wrong with a stored execution, given the outcome that a turn told; None if nothing.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import msgspec
 
 from ledgerstone.codec import encode_json
@@ -39,6 +41,11 @@ def visible(ledger: bytes | None) -> list[UsageEntry]:
 def encode_usage(entries: tuple[UsageEntry, ...]) -> bytes | None:
     """The usage column of a turn row."""
     return _encoder.encode(entries) if entries else None
+
+
+def digest(usage: bytes | None, kept: bytes | None = None) -> bytes | None:
+    """What the chain knows of a turn's usage; `kept` is what stayed when it was deleted."""
+    return kept if usage is None else sha256(usage).digest()
 
 
 def encode_effects(effects: dict[str, object]) -> bytes | None:

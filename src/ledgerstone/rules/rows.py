@@ -62,3 +62,20 @@ class HeadRow(msgspec.Struct, gc=False):
     def moment(self, now_us: int) -> int:
         """The time of the next change: now, but always later than the one before."""
         return max(now_us, self.updated_us + 1)
+
+
+class UsageDay(msgspec.Struct, frozen=True, gc=False):
+    """What was used on one day, under one key of `usage_days`; its fields in column order."""
+
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    total: int = 0
+    cost_nano: int = 0
+
+    def __add__(self, other: UsageDay) -> UsageDay:
+        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
+        return UsageDay(*(a + b for a, b in zip(mine, theirs, strict=True)))

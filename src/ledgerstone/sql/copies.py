@@ -30,6 +30,7 @@ async def copy_session(tx: Tx, command: CopySession) -> Session:
     else:
         await _fork_rows(tx, command, source, target)
     await tx.run("copy_contents", source.number, target.number)
+    await tx.run("copy_attachments", command.tenant, command.source, command.target.id)
     await tx.run("copy_runs", source.number, target.number)
     target.runs = source.runs
     await _first_turn(tx, command, source, target)

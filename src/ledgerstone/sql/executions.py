@@ -18,6 +18,7 @@ from ledgerstone.rules import executions as rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.usage import NO_CALLS, add_calls
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import find_head, need_head
 from ledgerstone.sql.tickets import check_still_asked, find_ticket
@@ -47,7 +48,7 @@ async def start_execution(tx: Tx, command: StartExecution) -> Execution:
         twin = rules.seen(rules.read(*row), rules.live_fence(head, tx.now_us))
         rules.check_twin(command, twin)
         return rules.check_known(twin)
-    return await _save(tx, command.tenant, head, made)
+    return await _save(tx, command.tenant, head, made, None)
 
 
 async def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
@@ -60,9 +61,14 @@ async def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
     return ticket
 
 
-async def _save(tx: Tx, tenant: str, head: HeadRow, execution: Execution) -> Execution:
-    """Write an execution; answers it as it will be read."""
+async def _save(
+    tx: Tx, tenant: str, head: HeadRow, execution: Execution, before: Execution | None
+) -> Execution:
+    """Write an execution and count it; answers it as it will be read."""
     body = rules.encode(execution)
+    added = add_calls(rules.counts(execution), rules.counts(before), -1)
+    if added != NO_CALLS:
+        await tx.run("add_call_sums", head.number, *added)
     await tx.run(
         "put_execution",
         tenant,
@@ -100,7 +106,9 @@ async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
     if command.guard.fence is not None:
         check_guard(execution.session, head, command.guard, tx.now_us)
     settled = rules.finished(execution, command.finish, tx.now_us)
-    return execution if settled is None else await _save(tx, command.tenant, head, settled)
+    if settled is None:
+        return execution
+    return await _save(tx, command.tenant, head, settled, execution)
 
 
 async def finish_in_commit(tx: Tx, commit: Commit) -> None:
@@ -112,7 +120,7 @@ async def finish_in_commit(tx: Tx, commit: Commit) -> None:
             raise ExecutionNotFound(finish.id)
         settled = rules.finished(execution, finish, commit.moment_us)
         if settled is not None:
-            execution = await _save(tx, command.tenant, commit.head, settled)
+            execution = await _save(tx, command.tenant, commit.head, settled, execution)
         effects.append([execution.id, execution.status])
     commit.effects["executions"] = effects
 
@@ -127,7 +135,7 @@ async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     if execution.ticket is not None:
         ticket = await _approved(tx, command.tenant, execution.session, execution.ticket)
         await check_still_asked(tx, head, ticket)
-    return await _save(tx, command.tenant, head, again)
+    return await _save(tx, command.tenant, head, again, execution)
 
 
 async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:

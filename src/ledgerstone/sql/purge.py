@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from ledgerstone.commands.artifacts import Owner
 from ledgerstone.commands.sessions import PurgeSession, SweepPurged
 from ledgerstone.errors import RevisionMoved
 from ledgerstone.records.sessions import Receipt
+from ledgerstone.rules.artifacts import scope_of
 from ledgerstone.rules.chain import GENESIS
+from ledgerstone.sql.budgets import forget_sums
+from ledgerstone.sql.embeddings import drop_session_vectors
 from ledgerstone.sql.heads import ORD_BITS, find_head
 from ledgerstone.sql.tx import Tx
 
@@ -32,14 +36,16 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
             incarnation, fence, link, _ = stub or (0, 0, GENESIS, 0)
             await tx.run("put_stub", *key, incarnation, fence, link, 1)
         retired = command.retire or bool(stub and stub[3])
-        return Receipt(session=command.id, retired=retired)
+        removed = await _purge_loose(tx, *key)
+        return Receipt(session=command.id, retired=retired, removed=removed)
     expected = command.expected_revision
     if expected is not None and expected != head.revision:
         raise RevisionMoved(expected, head.revision, command.id)
     stub_fields = (head.incarnation, head.fence, head.link, int(command.retire))
     await tx.run("put_stub", *key, *stub_fields)
     await tx.run("mark_purged", head.number)
-    await tx.run("purge_attachments", *key)
+    removed = await _purge_loose(tx, *key)
+    await forget_sums(tx, *key, head.number)
     await tx.run("purge_ready", head.number)
     await tx.run("purge_dead", head.number)
     if command.keep_runs:
@@ -52,7 +58,23 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
         fence=head.fence,
         link=head.link.hex(),
         retired=command.retire,
+        removed=removed,
     )
+
+
+async def _purge_loose(tx: Tx, tenant: str, session: str) -> dict[str, int]:
+    """What belongs to the id, whether there is a session or not; how many of each there were."""
+    key = (tenant, session)
+    removed = {
+        "attachments": await tx.run("purge_attachments", *key),
+        "artifacts": await tx.run("purge_artifacts", tenant, scope_of(Owner(session))),
+        "traces": await tx.run("drop_evidence", *key, "trace", 1),
+        "reports": await tx.run("drop_evidence", *key, "report", 1),
+        "embeddings": await drop_session_vectors(tx, *key),
+        "budgets": await tx.run("purge_budgets", *key),
+    }
+    await tx.run("purge_evidence", *key)
+    return {table: count for table, count in removed.items() if count}
 
 
 async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:

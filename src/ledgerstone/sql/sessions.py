@@ -26,6 +26,7 @@ from ledgerstone.rules.bodies import read_body
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.guard import check_alive, is_live
 from ledgerstone.rules.rows import RECENCY_SHIFT, HeadRow
+from ledgerstone.sql.budgets import change_user
 from ledgerstone.sql.heads import base_of, find_head, need_head
 from ledgerstone.sql.paths import effective, id_at
 from ledgerstone.sql.ready import restore_ready
@@ -93,7 +94,10 @@ async def put_session(tx: Tx, command: PutSession) -> Session:
         return await _need_session(tx, command.tenant, session.id)
     check_alive(session.id, head)
     updated_us = session.updated_us or head.moment(tx.now_us)
+    owner = await tx.one("user_of", head.number)
     await _overwrite(tx, head, session, updated_us)
+    if owner is not None and owner[0] != session.user:
+        await change_user(tx, command.tenant, owner[0], session.user)
     if command.document is not msgspec.UNSET:
         await _put_document(tx, head, document)
     return await _need_session(tx, command.tenant, session.id)

@@ -9,6 +9,8 @@ import msgspec
 from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import ledger
 from ledgerstone.rules.chain import GENESIS
+from ledgerstone.rules.rows import UsageDay
+from ledgerstone.rules.usage import DayKey, by_day
 from ledgerstone.sql.paths import MAIN
 
 _usage = msgspec.json.Decoder(tuple[UsageEntry, ...])
@@ -18,7 +20,8 @@ class Told(msgspec.Struct):
     """The fold of all turns up to one of them.
 
     A session that began as a copy brought branches, state and documents along that its own turns do
-    not tell of: what they say later is still binding.
+    not tell of: what they say later is still binding. `forgotten` is the revision until which
+    executions were deleted.
     """
 
     link: bytes = GENESIS
@@ -34,6 +37,8 @@ class Told(msgspec.Struct):
     amended: dict[tuple[int, int], tuple[str, int]] = {}
     asked: dict[str, str] = {}
     finished: dict[str, str] = {}
+    days: dict[DayKey, UsageDay] = {}
+    forgotten: int = 0
 
     def take(self, revision: int, leaf: int, usage: bytes | None, effects: dict[str, Any]) -> None:
         """Add the next turn."""
@@ -57,4 +62,13 @@ class Told(msgspec.Struct):
         for ord, version, digest in effects.get("amend", []):
             self.amended[(ord, version)] = (digest, revision)
         self.asked |= dict(effects.get("tickets", []))
-        self.finished |= dict(effects.get("executions", []))
+        if revision > self.forgotten:
+            self.finished |= dict(effects.get("executions", []))
+
+    def use(self, usage: bytes | None, created_us: int) -> None:
+        """Add what the turn used to its day."""
+        if usage is None:
+            return
+        for key, line in by_day(_usage.decode(usage), created_us).items():
+            old = self.days.get(key)
+            self.days[key] = line if old is None else old + line

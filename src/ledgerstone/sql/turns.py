@@ -24,6 +24,7 @@ from ledgerstone.sql import graph
 from ledgerstone.sql.commits import Commit, runs_of, settle_branch
 from ledgerstone.sql.executions import finish_in_commit
 from ledgerstone.sql.heads import base_of, find_head, move_head, move_recency, set_lease
+from ledgerstone.sql.kept import keep
 from ledgerstone.sql.notes import drop_notes_of, write_notes
 from ledgerstone.sql.paths import id_at
 from ledgerstone.sql.ready import settle_ready
@@ -32,6 +33,7 @@ from ledgerstone.sql.runs import wake_parent
 from ledgerstone.sql.sessions import insert_session
 from ledgerstone.sql.tickets import open_tickets
 from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.usage import count_usage
 from ledgerstone.sql.work import complete_claims, enqueue_in_commit
 
 _checkpoint = msgspec.json.Decoder(Checkpoint)
@@ -110,7 +112,8 @@ async def _carry(tx: Tx, commit: Commit) -> None:
         await save_run(tx, command.tenant, head, id, row)
     if command.run is not None:
         await wake_parent(tx, command.tenant, head, commit.runs[command.run.id])
-    head.ledger = ledger.merge(head.ledger, command.usage)
+    if command.usage:
+        await count_usage(tx, commit)
     if command.values:
         rows = [(head.number, value.digest, value.data) for value in command.values]
         await tx.many("put_value", rows)
@@ -120,17 +123,23 @@ async def _carry(tx: Tx, commit: Commit) -> None:
         await _put_documents(tx, commit)
     for draft in command.drop_drafts:
         await drop_notes_of(tx, head, draft, DRAFT_PREFIX)
-    for attachment in command.attach:
-        key = (command.tenant, command.session, attachment)
-        await tx.run("stamp_attachment", *key, commit.moment_us)
     if command.attach:
-        effects["attach"] = list(command.attach)
+        await _stamp_attachments(tx, commit)
     if command.tickets:
         await open_tickets(tx, commit)
     if command.executions:
         await finish_in_commit(tx, commit)
     if command.enqueue:
         await enqueue_in_commit(tx, commit)
+    await keep(tx, commit)
+
+
+async def _stamp_attachments(tx: Tx, commit: Commit) -> None:
+    command = commit.command
+    for attachment in command.attach:
+        key = (command.tenant, command.session, attachment)
+        await tx.run("stamp_attachment", *key, commit.moment_us)
+    commit.effects["attach"] = list(command.attach)
 
 
 async def _patch_state(tx: Tx, head: HeadRow, patch: dict[str, Any]) -> None:
@@ -173,7 +182,7 @@ async def _write_turn(tx: Tx, commit: Commit) -> None:
         created_us=moment_us,
         leaf=head.leaf,
         tip=None if commit.on_main else commit.leaf,
-        usage=usage,
+        usage=ledger.digest(usage),
         effects=effects,
         nodes=commit.links,
     )
@@ -328,5 +337,5 @@ async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
             created_us=created_us,
             usage=ledger.read(usage),
         )
-        for revision, id, kind, hash, link, created_us, leaf, _, count, usage, _ in rows
+        for revision, id, kind, hash, link, created_us, leaf, _, count, usage, *_ in rows
     ]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from ledgerstone.codec import decode_struct
+from ledgerstone.commands.blobs import CheckRoots
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Vacuumed
-from ledgerstone.records.turns import Checkpoint
+from ledgerstone.rules.checkpoints import checkpoint_refs
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.chains import row_commitment
 from ledgerstone.sql.heads import base_of, find_head
@@ -16,20 +13,25 @@ from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.paths import places_above
 from ledgerstone.sql.tx import Row, Tx
 
-_checkpoint = msgspec.json.Decoder(Checkpoint)
-
 
 async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     """Erase what may go; with dry_run only say what would."""
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
         return Vacuumed(dry_run=command.dry_run)
-    doomed, loose = await _doomed(tx, head, command)
-    notes = await tx.all("stale_notes", head.number, command.notes_before_us)
-    for id in loose:
-        notes += await tx.all("old_notes", head.number, id, command.notes_before_us)
+    doomed: list[Row] = []
+    notes: list[Row] = []
+    if not command.values_only:
+        doomed, loose = await _doomed(tx, head, command)
+        notes = await tx.all("stale_notes", head.number, command.notes_before_us)
+        for id in loose:
+            notes += await tx.all("old_notes", head.number, id, command.notes_before_us)
     lost = {row[0] for row in doomed}
-    values = await _loose_values(tx, head, lost, {(node, key) for node, key, _ in notes})
+    dropped = {(node, key) for node, key, _ in notes}
+    # Hidden nodes can still be read as of an earlier time: what they name stays until they go.
+    named_by = "all_node_refs" if command.values_only else "node_refs"
+    kept = await _checkpoint_refs(tx, command.session, head)
+    values = await _loose_values(tx, head, kept, named_by=named_by, lost=lost, dropped=dropped)
     report = Vacuumed(
         nodes=len(doomed),
         notes=len(notes),
@@ -85,29 +87,33 @@ async def _erase(tx: Tx, head: HeadRow, doomed: list[Row]) -> None:
 
 
 async def _loose_values(
-    tx: Tx, head: HeadRow, lost: set[int], dropped: set[tuple[str, str]]
+    tx: Tx,
+    head: HeadRow,
+    kept: set[str],
+    *,
+    named_by: str,
+    lost: set[int],
+    dropped: set[tuple[str, str]],
 ) -> list[tuple[str, int]]:
-    """Values that nothing live points at."""
+    """Values that nothing points at: no node of the statement, no note, nothing of `kept`."""
     base = base_of(head)
-    kept: set[str] = set()
-    for ord, refs in await tx.all("node_refs", base + 1, base + head.ord):
+    for ord, refs in await tx.all(named_by, base + 1, base + head.ord):
         if ord not in lost:
             kept.update(split_refs(refs))
     for node, key, refs in await tx.all("note_refs", head.number):
         if (node, key) not in dropped:
             kept.update(split_refs(refs))
-    kept |= await _checkpoint_refs(tx, head)
     return [(d, size) for d, size in await tx.all("list_values", head.number) if d not in kept]
 
 
-async def _checkpoint_refs(tx: Tx, head: HeadRow) -> set[str]:
-    """A manifest that can not be read stops the vacuum: nothing may be judged loose without it."""
+async def check_roots(tx: Tx, query: CheckRoots) -> int:
+    """How many values the live checkpoint of a session names, itself included; Corrupt."""
+    head = await find_head(tx, query.tenant, query.session)
+    return 0 if head is None else len(await _checkpoint_refs(tx, query.session, head))
+
+
+async def _checkpoint_refs(tx: Tx, session: str, head: HeadRow) -> set[str]:
     if head.checkpoint is None:
         return set()
     row = await tx.one("get_document", head.number, "checkpoint")
-    try:
-        manifest = decode_struct(_checkpoint, row[0] if row else b"")
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("documents", head.checkpoint, "checkpoint", str(error)) from None
-    refs = (head.checkpoint, manifest.tool_state, manifest.plugins, manifest.execution)
-    return {ref for ref in refs if ref is not None}
+    return checkpoint_refs(session, head.checkpoint, None if row is None else row[0])

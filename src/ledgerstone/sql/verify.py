@@ -11,8 +11,11 @@ from ledgerstone.codec import decode_json
 from ledgerstone.commands.turns import VerifySession
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Verified
+from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import ROLE_NUMBERS, read_any, read_body, read_meta
 from ledgerstone.rules.chain import frame, link
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.usage import FORGOTTEN
 from ledgerstone.sql.chains import chain_node
 from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.notes import split_refs
@@ -21,6 +24,7 @@ from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.verify_seals import check_runs, check_seals, check_times
 from ledgerstone.sql.verify_standing import Check, check_standing, check_values
 from ledgerstone.sql.verify_tickets import check_tickets
+from ledgerstone.sql.verify_usage import check_usage
 from ledgerstone.sql.verify_work import check_work
 
 _CHUNK_TURNS = 500
@@ -31,7 +35,7 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return Verified()
-    check = Check(query.session, head, Told())
+    check = Check(query.session, head, Told(forgotten=await _forgotten(tx, head)))
     await _check_turns(tx, check)
     await _check_amendments(tx, check)
     await check_values(tx, check)
@@ -40,6 +44,7 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     await check_runs(tx, check)
     await check_work(tx, check)
     await check_tickets(tx, check)
+    await check_usage(tx, check, query.tenant)
     await check_seals(tx, check)
     return Verified(
         sessions=1,
@@ -48,6 +53,15 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
         values=check.values,
         defects=check.defects,
     )
+
+
+async def _forgotten(tx: Tx, head: HeadRow) -> int:
+    """The revision until which executions were deleted; 0 when none were."""
+    row = await tx.one("get_document", head.number, FORGOTTEN)
+    try:
+        return 0 if row is None else int(decode_json(row[0])["revision"])
+    except (ValueError, TypeError, KeyError):
+        return 0  # Its seal is broken then.
 
 
 async def _check_turns(tx: Tx, check: Check) -> None:
@@ -67,7 +81,7 @@ async def _check_turns(tx: Tx, check: Check) -> None:
 
 
 async def _check_turn(tx: Tx, check: Check, row: Row) -> None:
-    revision, id, kind, hash, stored, created_us, leaf, first_ord, count, usage, raw = row
+    revision, id, kind, hash, stored, created_us, leaf, first_ord, count, usage, raw, kept = row
     check.turns += 1
     check.committed_us = created_us
     told = check.told
@@ -89,7 +103,7 @@ async def _check_turn(tx: Tx, check: Check, row: Row) -> None:
         created_us=created_us,
         leaf=leaf,
         tip=effects["branch"][1] if "branch" in effects else None,
-        usage=usage,
+        usage=ledger.digest(usage, kept),
         effects=raw,
         nodes=[chain_node(node) for node in nodes],
     )
@@ -100,6 +114,7 @@ async def _check_turn(tx: Tx, check: Check, row: Row) -> None:
     told.link = stored
     try:
         told.take(revision, leaf, usage, effects)
+        told.use(usage, created_us)
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         check.defect("body", f"turn {id}", str(error))
 

@@ -11,7 +11,10 @@ from ledgerstone.records.runs import Run
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.sql.seals import seal_of
 from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.verify_evidence import check_evidence
+from ledgerstone.sql.verify_memories import check_memories
 from ledgerstone.sql.verify_standing import Check
+from ledgerstone.sql.verify_usage import check_budgets
 
 # Statements, and how many of their columns are the key.
 _OF_SESSION = {
@@ -40,8 +43,22 @@ _OF_NOBODY = {
     "loose_tickets": 2,
     "loose_executions": 2,
 }
-_OF_TENANT = {"sealed_attachments": 3, "sealed_kept_runs": 2, "sealed_stubs": 2}
-_OF_OTHERS = ("loose_attachments", "loose_kept_runs", "loose_stubs")
+_OF_TENANT = {
+    "sealed_attachments": 3,
+    "sealed_kept_runs": 2,
+    "sealed_stubs": 2,
+    "sealed_budgets": 2,
+    "sealed_blobs": 2,
+    "sealed_uploads": 2,
+}
+_OF_OTHERS = (
+    "loose_attachments",
+    "loose_kept_runs",
+    "loose_stubs",
+    "loose_budgets",
+    "loose_blobs",
+    "loose_uploads",
+)
 
 _CHANGED = "changed since it was written"
 
@@ -64,11 +81,14 @@ async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     if query.whole:
         places += await _unseen(tx, query.tenant)
     defects = [Defect("", "seal", place, _CHANGED) for place in places]
+    defects += await check_budgets(tx, query.tenant, query.whole)
     if query.whole:
         for (number,) in await tx.all("headless_sessions"):
             defects.append(Defect("", "head", f"sessions {number}", "its head is not there"))
         for number, queue in await tx.all("loose_ready"):
             defects.append(Defect("", "work", f"ready {number}/{queue}", "of no session"))
+    defects += await check_memories(tx, query)
+    defects += await check_evidence(tx, query)
     return Verified(defects=defects)
 
 

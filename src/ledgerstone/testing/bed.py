@@ -25,6 +25,8 @@ from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands.artifacts import LoadArtifacts
+from ledgerstone.commands.evidence import LoadEvidence
 from ledgerstone.commands.executions import ListExecutions
 from ledgerstone.commands.nodes import ListBranches, ListDrafts, ListNodes, ReadMessages
 from ledgerstone.commands.runs import LatestRun
@@ -154,6 +156,9 @@ class Bed:
             LatestRun(**place),
             ListTickets(tenant=tenant, where=TicketFilter(status=None, session=session)),
             ListExecutions(**place),
+            LoadArtifacts(**place),
+            LoadEvidence(kind="trace", **place),
+            LoadEvidence(kind="report", **place),
             *documents,
         )
 

@@ -20,8 +20,18 @@ where tenant = :tenant and session = :session and id = :id and committed_us is n
 -- Remove the row.
 delete from attachments where tenant = :tenant and session = :session and id = :id
 
+-- name: forget_intent(tenant, session, id, before_us)
+-- Remove the row of an old intent that no commit used.
+delete from attachments where tenant = :tenant and session = :session and id = :id
+  and committed_us is null and intent_us <= :before_us
+
 -- name: list_uncommitted(tenant, cutoff_us)
 -- Intents that no commit used, oldest first.
 select session, id, uri, intent_us, committed_us from attachments
 where tenant = :tenant and committed_us is null and intent_us <= :cutoff_us
 order by intent_us, session, id
+
+-- name: list_attachments(tenant, session)
+-- All of a session, by age.
+select session, id, uri, intent_us, committed_us from attachments
+where tenant = :tenant and session = :session order by intent_us, id

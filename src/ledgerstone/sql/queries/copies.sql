@@ -69,7 +69,7 @@ select :target, digest, data from contents where number = :source
 -- name: copy_documents(source, target)
 -- Documents.
 insert into documents (number, name, body)
-select :target, name, body from documents where number = :source
+select :target, name, body from documents where number = :source and name <> 'forgotten'
 
 -- name: fork_documents(source, target)
 -- The documents that a fork goes on with.
@@ -84,6 +84,13 @@ select (:target << 32) + n.run, r.id, min(n.key & 4294967295), max(n.key & 42949
 from nodes n join runs r on r.key = (:source << 32) + n.run
 where n.key between :target << 32 and (:target << 32) + 4294967295 and n.run is not null
 group by n.run, r.id
+
+-- name: copy_attachments(tenant, source, target)
+-- Bytes that the source's messages need are needed by the copy; an intent of the target's stays.
+insert into attachments (tenant, session, id, uri, intent_us, committed_us)
+select tenant, :target, id, uri, intent_us, committed_us from attachments
+where tenant = :tenant and session = :source and committed_us is not null
+on conflict do update set committed_us = coalesce(committed_us, excluded.committed_us)
 
 -- name: chain_rows(first, last)
 -- What the chain knows of nodes, in commit order.

@@ -19,6 +19,18 @@ update sessions set purged = 1 where number = :number
 -- Attachments belong to the id, not the number, so they go at once.
 delete from attachments where tenant = :tenant and session = :session
 
+-- name: purge_artifacts(tenant, scope)
+-- Artifacts of a session too, and all that follows here but what has a number.
+delete from artifacts where tenant = :tenant and scope = :scope
+
+-- name: purge_evidence(tenant, session)
+-- What says that there were lists.
+delete from evidence where tenant = :tenant and session = :session
+
+-- name: purge_budgets(tenant, session)
+-- What the session was allowed to use.
+delete from budgets where tenant = :tenant and scope = 'session' and subject = :session
+
 -- name: purge_ready(number)
 -- No worker is led to it any more.
 delete from ready where number = :number
@@ -52,7 +64,8 @@ delete from turns where number = 0 and pos < (select max(pos) from turns)
 -- name: blank_turn(number)
 -- The newest commit of the file: its place stays, and says nothing any more.
 update turns set number = 0, revision = 0, id = '', kind = '', hash = x'', link = x'',
-  created_us = 0, leaf = 0, first_ord = 0, count = 0, usage = null, effects = null
+  created_us = 0, leaf = 0, first_ord = 0, count = 0, usage = null, effects = null,
+  usage_digest = null
 where number = :number
 
 -- name: sweep_notes(number)

@@ -106,8 +106,17 @@ where s.tenant = :tenant and s.purged = 0
   and coalesce(s.metadata, cast('null' as blob)) = :metadata -- if metadata
 
 -- name: list_tenants()
--- Every tenant that has a session.
-select distinct tenant from sessions where purged = 0 order by tenant
+-- Every tenant that has a session, or something that needs none.
+select tenant from sessions where purged = 0
+union select tenant from attachments
+union select tenant from blobs
+union select tenant from uploads
+union select tenant from artifacts
+union select tenant from evidence
+union select tenant from budgets
+union select tenant from memories
+union select tenant from embeddings
+order by tenant
 
 -- name: get_document(number, name)
 -- One document of a session.

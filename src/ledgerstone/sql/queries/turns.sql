@@ -51,7 +51,8 @@ where number = :number
 
 -- name: list_turns(number, after, limit)
 -- Commits in order.
-select revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects
+select revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects,
+  usage_digest
 from turns where number = :number and revision > :after
 order by revision limit :limit
 

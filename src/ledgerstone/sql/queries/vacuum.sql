@@ -50,6 +50,11 @@ delete from notes where number = :number and node = :node and key = :key
 select key & 4294967295, refs from nodes
 where key between :first and :last and refs is not null and deleted_us is null
 
+-- name: all_node_refs(first, last)
+-- What nodes point at, hidden ones too.
+select key & 4294967295, refs from nodes
+where key between :first and :last and refs is not null
+
 -- name: note_refs(number)
 -- What notes point at.
 select node, key, refs from notes where number = :number and refs <> ''

@@ -168,6 +168,13 @@ BAD_CALLS: dict[str, tuple[str, Call]] = {
     "a message for a list": ("messages", lambda s: s.messages.replace("s", user("x"))),
     "a negative time to live": ("ttl_s", lambda s: s.leases.take("s", ttl_s=-1)),
     "no time to live": ("ttl_s", lambda s: s.leases.take("s", ttl_s=float("nan"))),
+    "a time to live beyond all time": ("ttl_s", lambda s: s.leases.take("s", ttl_s=1e30)),
+    "a time to live without end": ("ttl_s", lambda s: s.leases.take("s", ttl_s=float("inf"))),
+    "a time to live too long to print": ("ttl_s", lambda s: s.leases.take("s", ttl_s=10**5000)),
+    "a revision too long to print": (
+        "expected_revision",
+        lambda s: s.messages.append("s", user("x"), expected_revision=10**5000),
+    ),
     "text for a time to live": ("ttl_s", lambda s: s.leases.take("s", ttl_s="60")),
     "a naive time": ("created_after", lambda s: s.sessions.list(created_after="yesterday")),
     "a negative revision": (
@@ -178,7 +185,10 @@ BAD_CALLS: dict[str, tuple[str, Call]] = {
         "expected_revision",
         lambda s: s.messages.append("s", user("x"), expected_revision="1"),
     ),
-    "a fraction of tokens": ("usage", lambda s: s.turns.begin("s").use("m", {"input": 1.5})),
+    "a fraction of tokens": (
+        "usage.input",
+        lambda s: s.turns.begin("s").use("m", {"input": 1.5}),
+    ),
     "too many tokens": ("usage.input", lambda s: s.turns.begin("s").use("m", {"input": 2**62})),
     "a digest that is none": ("values", lambda s: s.turns.begin("s").node("k", 1, values=["x"])),
     "a message as a node": ("kind", lambda s: s.turns.begin("s").node("message", {})),

@@ -226,7 +226,7 @@ class TestHeadMeta:
     def test_a_line_that_was_corrected_to_nothing_is_not_shown(self, backend: Bed) -> None:
         for usage in (Usage(input=5, output=1), Usage(input=-5, output=-1)):
             with backend.store.turns.begin("s", create=True) as turn:
-                turn.use("m", usage)
+                turn.use("m", usage, correction=usage.input < 0)
         head = backend.store.sessions.head("s")
         assert head is not None
         assert head.ledger == []

@@ -78,7 +78,13 @@ class TestHealth:
             other.messages.history("s")
         assert backend.texts("s") == ["hi"]
 
-    def test_tenants_with_sessions_are_known_to_the_operator(self, backend: Bed) -> None:
+    def test_tenants_are_known_to_the_operator_with_and_without_sessions(
+        self, backend: Bed
+    ) -> None:
         backend.store.for_tenant("acme").sessions.create(id="a")
+        backend.store.for_tenant("bytes").blobs.put(b"only a blob")
+        backend.store.for_tenant("mind").memories.put("n", "k", 1)
+        backend.store.for_tenant("traced").traces.save("s", [])
         backend.store.sessions.create(id="b")
-        assert sorted(backend.port.tenants()) == ["acme", "default"]
+        found = sorted(backend.port.tenants())
+        assert found == ["acme", "bytes", "default", "mind", "traced"]

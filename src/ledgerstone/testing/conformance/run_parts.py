@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[str, Callable[[Store], Any]]] = {
     "a range from zero": ("output.range", lambda s: s.runs.create(
         "s", output={"range": {"first": 0, "last": 2}})),
     "a reason": ("waiting.reason", lambda s: s.runs.create("s", waiting={"reason": "boredom"})),
-    "no reason": ("waiting", lambda s: s.runs.create("s", waiting={})),
+    "no reason": ("waiting.reason", lambda s: s.runs.create("s", waiting={})),
     "text": ("outcome", lambda s: s.runs.create("s", outcome="fine")),
     "an end": ("termination.type", lambda s: s.runs.create("s", termination={"type": "boom"})),
     "no JSON": ("request.extras.v", lambda s: s.runs.create("s", request={"extras": {"v": b""}})),

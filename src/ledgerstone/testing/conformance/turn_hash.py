@@ -41,6 +41,9 @@ OTHER: dict[str, Fill] = {
     "a tombstone": lambda t: (_plain(t), t.tombstone("m1")),
     "an amendment": lambda t: (_plain(t), t.amend("m1", is_summary=True)),
     "an attachment": lambda t: (_plain(t), t.attach("a1")),
+    "a trace": lambda t: (_plain(t), t.trace({"kind": "k", "name": "n"})),
+    "a report": lambda t: (_plain(t), t.report({"subject": "x"})),
+    "an artifact": lambda t: (_plain(t), t.artifact("a", "0" * 64)),
 }
 
 
@@ -56,6 +59,14 @@ PAIRS: dict[str, tuple[Fill, Fill]] = {
     "note": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m1", "k", 2)),
     "note's key": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m1", "l", 1)),
     "note's node": (lambda t: t.note("m1", "k", 1), lambda t: t.note("m2", "k", 1)),
+    "trace": (
+        lambda t: t.trace({"kind": "k", "name": "n"}),
+        lambda t: t.trace({"kind": "k", "name": "n", "success": False}),
+    ),
+    "report": (
+        lambda t: t.report({"subject": "x"}),
+        lambda t: t.report({"subject": "x", "status": "passed"}),
+    ),
     "run's status": (lambda t: t.run("created"), lambda t: t.run("done")),
     "run's steps": (lambda t: t.run("running", steps=1), lambda t: t.run("running", steps=2)),
     "config": (lambda t: t.head(config=1), lambda t: t.head(config=2)),

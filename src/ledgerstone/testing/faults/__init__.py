@@ -33,6 +33,8 @@
     specimen    a store with something of everything, and every question about it
     bitflips    one wrong bit in what is stored: found or harmless
     values      values that encodings lose, through value_places: everything that takes data
+    stepping    threads that take turns call by call, in an order drawn from a seed
+    collection  bytes that are collected while others put, name and attach them
     payloads    texts that do harm where they become a query, a path or a line of a log
 
 For another backend: give `kill_often` and `Race` a function that opens it, importable in a child

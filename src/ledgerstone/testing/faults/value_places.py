@@ -9,6 +9,9 @@ import msgspec
 
 from ledgerstone.records.messages import assistant, message, tool_call, tool_result, user
 from ledgerstone.records.nodes import Node
+from ledgerstone.records.traces import TraceEvent
+from ledgerstone.records.usage import Usage
+from ledgerstone.records.verification import Check, Report
 
 # Any stands for the store: what a place reads is there, or the read fails and says so.
 Write = Callable[[Any, Any], object]
@@ -39,6 +42,10 @@ def _approve(store: Any, value: Any, **edited: Any) -> None:
 
 def _node(store: Any) -> Any:
     return store.nodes.get("s", "n", notes=True)
+
+
+def _report(store: Any) -> Any:
+    return store.reports.load("s")[0]
 
 
 JSON_PLACES: dict[str, Place] = {
@@ -169,6 +176,36 @@ JSON_PLACES: dict[str, Place] = {
         lambda s, v: s.work.enqueue("s", v),
         lambda s: s.work.list("s")[0].payloads[0],
     ),
+    "artifact metadata": Place(
+        ("metadata",),
+        lambda s, v: s.artifacts.put("a", b"x", session="s", metadata=[v]),
+        lambda s: s.artifacts.get("a", session="s").metadata[0],
+    ),
+    "trace details": Place(
+        ("details", "trace", "event"),
+        lambda s, v: s.traces.append("s", TraceEvent(kind="k", name="n", details=[v])),
+        lambda s: s.traces.load("s")[0].details[0],
+    ),
+    "trace details in a turn": Place(
+        ("details", "trace", "event"),
+        lambda s, v: _turn(s, lambda turn: turn.trace({"kind": "k", "name": "n", "details": [v]})),
+        lambda s: s.traces.load("s")[0].details[0],
+    ),
+    "memory": Place(
+        ("value",),
+        lambda s, v: s.memories.put(("a",), "k", v),
+        lambda s: s.memories.get(("a",), "k").value,
+    ),
+    "memory in a turn": Place(
+        ("value",),
+        lambda s, v: _turn(s, lambda turn: turn.remember(("a",), "k", [v])),
+        lambda s: s.memories.get(("a",), "k").value[0],
+    ),
+    "embedding metadata": Place(
+        ("metadata",),
+        lambda s, v: s.embeddings.put([1.0], id="e", metadata={"v": v}),
+        lambda s: s.embeddings.get("e").metadata["v"],
+    ),
 }
 TEXT_PLACES: dict[str, Place] = {
     "message text": Place(
@@ -260,5 +297,67 @@ TEXT_PLACES: dict[str, Place] = {
         ("uri",),
         lambda s, v: s.attachments.intent("s", "a", v),
         lambda s: s.attachments.get("s", "a").uri,
+    ),
+    "artifact name": Place(
+        ("name",),
+        lambda s, v: s.artifacts.put(v, b"x", session="s"),
+        lambda s: s.artifacts.list(session="s")[0].name,
+    ),
+    "artifact uri": Place(
+        ("uri",),
+        lambda s, v: s.artifacts.put("a", b"x", session="s", uri=v),
+        lambda s: s.artifacts.get("a", session="s").uri,
+    ),
+    "artifact tool": Place(
+        ("tool",),
+        lambda s, v: s.artifacts.put("a", b"x", session="s", tool=v),
+        lambda s: s.artifacts.get("a", session="s").tool,
+    ),
+    "trace name": Place(
+        ("name", "trace", "event"),
+        lambda s, v: s.traces.append("s", TraceEvent(kind="k", name=v)),
+        lambda s: s.traces.load("s")[0].name,
+    ),
+    "report subject": Place(
+        ("subject", "report"),
+        lambda s, v: s.reports.append("s", Report(subject=v)),
+        lambda s: _report(s).subject,
+    ),
+    "report risk": Place(
+        ("residual_risks", "report"),
+        lambda s, v: s.reports.append("s", Report(subject="x", residual_risks=[v])),
+        lambda s: _report(s).residual_risks[0],
+    ),
+    "check description": Place(
+        ("checks", "description", "report"),
+        lambda s, v: s.reports.append(
+            "s", Report(subject="x", checks=[Check(id="c", description=v)])
+        ),
+        lambda s: _report(s).checks[0].description,
+    ),
+    "memory namespace": Place(
+        ("namespace",),
+        lambda s, v: s.memories.put(("a", v), "k", 1),
+        lambda s: s.memories.search()[0].namespace[1],
+    ),
+    "memory key": Place(
+        ("key",),
+        lambda s, v: s.memories.put(("a",), v, 1),
+        lambda s: s.memories.search()[0].key,
+    ),
+    "embedding id": Place(
+        ("id",),
+        lambda s, v: s.embeddings.put([1.0], id=v),
+        lambda s: s.embeddings.search([1.0])[0].embedding.id,
+    ),
+    "embedding model": Place(
+        ("model",),
+        lambda s, v: s.embeddings.put([1.0], id="e", model=v),
+        lambda s: s.embeddings.get("e").model,
+    ),
+    "usage model": Place(
+        ("model",),
+        lambda s, v: s.usage.record("s", v, Usage(1, 1)),
+        lambda s: s.usage.list("s")[0].entry.model,
     ),
 }

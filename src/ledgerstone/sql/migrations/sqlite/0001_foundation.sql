@@ -18,6 +18,18 @@
 --   work       what a session has still to do; `later` 1: not available yet when it was last looked at
 --   ready      one row per session and queue with work: when a worker may take the session
 --   dead_work  batches that had their attempts
+--   blobs      bytes by their SHA-256: where they are, and the sums of their pieces
+--   uploads    keys of bytes that no blob owns: on their way in, or on their way out
+--   chunks     bytes that live in the database, piece by piece
+--   attachments  which session needs which bytes: an intent, later the stamp of a commit
+--   artifacts  named versions of blobs, of a session (scope s:id), a user (u:id) or the tenant (t:)
+--   evidence   traces and reports, by place from 1; place 0 says that there is a list
+--   call_sums  tool calls of a session, counted
+--   usage_days what a session used per day, model, provider, source and currency ('': no price)
+--   budgets    what may be used, and what of it is
+--   memories   values by namespace and key
+--   embeddings vectors, of memories too; `change` is their place in the life of their space
+--   spaces     one row per model: the dimension, and what an index has to follow
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
 --
 -- `seal` is a checksum over the columns of a row that no link of the chain vouches for
@@ -108,6 +120,8 @@ create table nodes (
 create unique index nodes_id on nodes (id, key >> 32);
 -- Where a straight stretch of the graph begins: a node whose parent is not its predecessor.
 create index nodes_jumps on nodes (key) where parent <> (key & 4294967295) - 1;
+-- The requests to compact a conversation; where a message has a label, it is this one.
+create index nodes_compactions on nodes (key) where label = 'ledger.compaction';
 create index nodes_kind on nodes (kind, label, id) where kind is not null;
 create index nodes_label on nodes (key >> 32, kind, label, id) where kind is not null;
 
@@ -124,7 +138,8 @@ create table turns (
   first_ord integer not null,
   count integer not null,
   usage blob,
-  effects blob
+  effects blob,
+  usage_digest blob
 ) strict;
 create unique index turns_id on turns (id, number);
 create unique index turns_revision on turns (number, revision);
@@ -265,6 +280,155 @@ create table attachments (
   primary key (tenant, session, id)
 ) strict, without rowid;
 create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
+create index attachments_bytes on attachments (tenant, id);
+
+create table blobs (
+  tenant text not null,
+  ref text not null,
+  size_bytes integer not null,
+  media_type text,
+  place text not null,
+  key text not null,
+  sums blob not null,
+  created_us integer not null,
+  touched_us integer not null,
+  seal integer,
+  primary key (tenant, ref)
+) strict, without rowid;
+
+create table uploads (
+  tenant text not null,
+  key text not null,
+  place text not null,
+  created_us integer not null,
+  leaving integer not null default 0,
+  seal integer,
+  primary key (tenant, key)
+) strict, without rowid;
+
+-- The sums of the blob vouch for these.
+create table chunks (
+  tenant text not null,
+  key text not null,
+  n integer not null,
+  data blob not null
+) strict;
+create unique index chunks_place on chunks (tenant, key, n);
+
+create table artifacts (
+  tenant text not null,
+  id text not null,
+  scope text not null,
+  name text not null,
+  version integer not null,
+  place integer not null,
+  uri text not null,
+  ref text not null,
+  size_bytes integer not null,
+  created_us integer not null,
+  body blob not null,
+  seal integer,
+  primary key (tenant, id)
+) strict, without rowid;
+create unique index artifacts_version on artifacts (tenant, scope, name, version);
+create unique index artifacts_place on artifacts (tenant, scope, place);
+create unique index artifacts_uri on artifacts (tenant, uri);
+create index artifacts_bytes on artifacts (tenant, ref);
+
+create table evidence (
+  tenant text not null,
+  session text not null,
+  kind text not null,
+  n integer not null,
+  created_us integer not null,
+  body blob not null,
+  seal integer,
+  primary key (tenant, session, kind, n)
+) strict, without rowid;
+
+create table call_sums (
+  number integer primary key,
+  calls integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  duration_ms integer not null
+) strict;
+
+-- Follows from the turns; verify counts again.
+create table usage_days (
+  number integer not null,
+  day integer not null,
+  model text not null,
+  provider text not null,
+  source text not null,
+  currency text not null,
+  tenant text not null,
+  calls integer not null,
+  input integer not null,
+  output integer not null,
+  cached_input integer not null,
+  cache_write integer not null,
+  reasoning integer not null,
+  total integer not null,
+  cost_nano integer not null,
+  primary key (number, day, model, provider, source, currency)
+) strict, without rowid;
+create index usage_days_tenant on usage_days (tenant, day);
+
+create table budgets (
+  tenant text not null,
+  id text not null,
+  scope text not null,
+  subject text not null,
+  body blob not null,
+  since_us integer not null,
+  spent_nano integer not null,
+  spent_tokens integer not null,
+  seal integer,
+  primary key (tenant, scope, subject, id)
+) strict, without rowid;
+create unique index budgets_id on budgets (tenant, id);
+
+create table memories (
+  tenant text not null,
+  namespace text not null,
+  key text not null,
+  value blob not null,
+  ttl_us integer,
+  created_us integer not null,
+  updated_us integer not null,
+  expires_us integer,
+  seal integer,
+  primary key (tenant, namespace, key)
+) strict, without rowid;
+create index memories_expiry on memories (tenant, expires_us) where expires_us is not null;
+
+create table embeddings (
+  tenant text not null,
+  kind text not null,
+  id text not null,
+  model text not null,
+  change integer not null,
+  session text,
+  namespace text not null,
+  metadata blob,
+  created_us integer not null,
+  vector blob not null,
+  seal integer
+) strict;
+create unique index embeddings_id on embeddings (tenant, kind, id);
+create unique index embeddings_change on embeddings (tenant, model, change);
+create index embeddings_session on embeddings (tenant, session) where session is not null;
+
+create table spaces (
+  tenant text not null,
+  model text not null,
+  dimension integer not null,
+  count integer not null,
+  changes integer not null,
+  drops integer not null,
+  primary key (tenant, model)
+) strict, without rowid;
 
 create table work (
   number integer not null,

@@ -1,0 +1,203 @@
+"""store.usage: what was used and what it cost, summed; and budgets that bound it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ledgerstone import ids
+from ledgerstone.api.commits import commit, stamped
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.pages import AsyncPages
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.usage import (
+    DeleteUsage,
+    DropBudget,
+    ListBudgets,
+    ListUsage,
+    SetBudget,
+    SummariseUsage,
+)
+from ledgerstone.intake import checks
+from ledgerstone.intake import usage as intake
+from ledgerstone.intake.checks import LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.intake.usage import Moment
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.stats import BudgetState, UsageDeleted, UsageRecord, UsageSum
+from ledgerstone.records.usage import Cost, Usage
+
+UsageList: TypeAlias = list[UsageRecord]
+SumList: TypeAlias = list[UsageSum]
+BudgetList: TypeAlias = list[BudgetState]
+
+
+class AsyncUsageBook:
+    """Tokens and money of the tenant's sessions."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+
+    async def record(
+        self,
+        session: SessionRef | AnyLease,
+        model: str,
+        usage: Usage | Mapping[str, int],
+        *,
+        cost: Cost | None = None,
+        source: str = "",
+        provider: str | None = None,
+        run_id: IdRef | None = None,
+        correction: bool = False,
+        over_budget: bool = False,
+        id: str | None = None,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> UsageRecord:
+        """Record a use outside of a turn: a commit of its own, repeatable by its id.
+
+        Without a cost the store's price list says it. A correction is another record and may be
+        negative. `over_budget`: it was used already, so it is recorded whatever a budget says.
+        Errors: BudgetExceeded, TurnConflict when the id recorded something else, SessionNotFound,
+        SessionDeleted, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
+        """
+        target, owned = checks.bound(session, lease)
+        entry = intake.usage_entry(
+            self._handle.equipment,
+            model,
+            usage,
+            cost=cost,
+            source=source,
+            provider=provider,
+            run_id=None if run_id is None else checks.record_id(run_id, "run_id"),
+            correction=correction,
+        )
+        command = CommitTurn(
+            tenant=self._handle.tenant,
+            session=target,
+            turn=ids.new_id() if id is None else ids.check_id(id, "id"),
+            kind="usage",
+            guard=checks.guard(owned, expected_revision),
+            usage=(entry,),
+            over_budget=checks.flag(over_budget, "over_budget"),
+        )
+        answer = await commit(self._handle, stamped(command), owned)
+        if answer.replayed:
+            # The first one may have been priced by another list, or deleted since.
+            kept = await self._fetch(target, (answer.revision, 0), 1)
+            if kept and kept[0].turn == answer.turn:
+                return kept[0]
+        return UsageRecord(
+            session=target,
+            revision=answer.revision,
+            n=1,
+            turn=answer.turn,
+            entry=entry,
+            created_us=answer.created_us,
+        )
+
+    async def list(self, session: SessionRef, *, limit: int | None = None) -> UsageList:
+        """What was recorded in a session, oldest first; [] for an unknown one."""
+        most = None if limit is None else checks.positive(limit, "limit")
+        return await self._fetch(checks.session_id(session), (0, 0), most)
+
+    def iter(self, session: SessionRef) -> AsyncPages[UsageRecord]:
+        """The same, in pieces."""
+        target = checks.session_id(session)
+
+        async def fetch(last: UsageRecord | None) -> Any:
+            after = (0, 0) if last is None else (last.revision, last.n)
+            return await self._fetch(target, after, LIMIT_MAX)
+
+        return AsyncPages(fetch, chunk=LIMIT_MAX)
+
+    async def summary(
+        self,
+        *,
+        by: str | Iterable[str] = "model",
+        session: SessionRef | None = None,
+        user: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        include_children: bool = False,
+    ) -> SumList:
+        """Sums per group, ordered by the groups' values; exact to the microsecond.
+
+        `by`: model, provider, source, day, user, session, run, or several of them; () gives one
+        sum. From `since` on and before `until`: aware datetimes, dates (UTC), or microseconds.
+        `include_children`: also of sessions that `session` is the parent of, and of theirs.
+        """
+        return await self._handle.ask(
+            SummariseUsage(
+                tenant=self._handle.tenant,
+                by=intake.groups(by),
+                session=None if session is None else checks.session_id(session),
+                user=None if user is None else ids.check_id(user, "user"),
+                since_us=intake.moment(since, "since"),
+                until_us=intake.moment(until, "until"),
+                include_children=checks.flag(include_children, "include_children"),
+            )
+        )
+
+    async def delete(
+        self,
+        session: SessionRef | AnyLease,
+        *,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> UsageDeleted:
+        """Remove what a session used and called, and say how much; its history still verifies.
+
+        Nothing to remove, or an unknown session: zeros. Errors: SessionDeleted, LeaseHeld,
+        LeaseExpired, Fenced, RevisionMoved.
+        """
+        target, owned = checks.bound(session, lease)
+        return await self._handle.write(
+            DeleteUsage(
+                tenant=self._handle.tenant,
+                session=target,
+                guard=checks.guard(owned, expected_revision),
+            )
+        )
+
+    async def budget(
+        self,
+        *,
+        session: SessionRef | None = None,
+        user: str | None = None,
+        cost: Cost | None = None,
+        tokens: int | None = None,
+        period: str = "total",
+        id: str | None = None,
+    ) -> BudgetState:
+        """Bound what a session, a user, or with neither the tenant may use, per period.
+
+        Periods: total, day, month (UTC). What was used already counts. A commit that would go
+        beyond it raises BudgetExceeded and does nothing. Setting it again replaces it.
+        """
+        budget = intake.budget_of(
+            session=session, user=user, cost=cost, tokens=tokens, period=period, id=id
+        )
+        return await self._handle.write(SetBudget(tenant=self._handle.tenant, budget=budget))
+
+    async def budgets(self, session: SessionRef | None = None) -> BudgetList:
+        """Every budget of the tenant by id, or those that bound one session."""
+        return await self._handle.ask(
+            ListBudgets(
+                tenant=self._handle.tenant,
+                session=None if session is None else checks.session_id(session),
+            )
+        )
+
+    async def remaining(self, session: SessionRef) -> BudgetList:
+        """The budgets that bound a session, with what is left of each: ask before a call."""
+        return await self.budgets(checks.session_id(session))
+
+    async def drop_budget(self, id: str | BudgetState) -> bool:
+        """Remove a budget; False when there was none."""
+        name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
+        return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
+
+    async def _fetch(self, session: str, after: tuple[int, int], limit: int | None) -> UsageList:
+        return await self._handle.ask(
+            ListUsage(tenant=self._handle.tenant, session=session, after=after, limit=limit)
+        )

@@ -1,0 +1,96 @@
+# Generated from api/context.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.messages, what is sent to a model: a context that fits, and when to compact."""
+
+from __future__ import annotations
+
+from ledgerstone.api_sync.message_reads import MessageReads
+from ledgerstone.commands.context import ReadContext
+from ledgerstone.commands.sessions import GetDocument
+from ledgerstone.errors import Corrupt
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import IdRef, SessionRef
+from ledgerstone.intake.compaction import checked_count, checked_prune, context_limit
+from ledgerstone.records.context import Context, Prune
+from ledgerstone.records.document import read_document
+from ledgerstone.rules.context import Count, build, estimate
+
+
+class Contexts(MessageReads):
+    """What of a conversation the model gets."""
+
+    def context(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        budget_tokens: int | None = None,
+        count: Count | None = None,
+        prune: Prune | bool | None = None,
+        keep_system: bool = True,
+    ) -> Context:
+        """The messages to send now: leading system messages, the newest summary, the tail.
+
+        Nothing that is stored changes. `prune` leaves old tool outputs out (True: as `Prune()`
+        says); then whole messages go, oldest first, until `budget_tokens` are met: never a tool
+        call without its results, the summary, a system message or the newest message.
+        `count(message)` says how many tokens one takes; without it they are estimated from the
+        length of the text. InvalidValue when the budget can not be met.
+        """
+        if budget_tokens is not None:
+            checks.positive(budget_tokens, "budget_tokens")
+        checked_count(count)
+        wanted = checked_prune(prune)
+        checks.flag(keep_system, "keep_system")
+        rows = self._handle.ask(
+            ReadContext(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+                at=checks.maybe_id(at, "at"),
+            )
+        )
+        return build(
+            rows,
+            keep_system=keep_system,
+            prune=wanted,
+            budget_tokens=budget_tokens,
+            count=count or estimate,
+        )
+
+    def should_compact(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        used_tokens: int | None = None,
+        count: Count | None = None,
+    ) -> bool:
+        """Whether the context has grown beyond what the session's own settings allow.
+
+        They are in the `config` of its document: `auto_compact`, `auto_compact_threshold` and
+        `max_context_length`; False while the first is off or the last is 0. `used_tokens` is what
+        the provider counted last, otherwise the context is counted. InvalidValue for settings
+        that make no sense.
+        """
+        checked_count(count)
+        if used_tokens is not None:
+            checks.whole(used_tokens, "used_tokens")
+        target = checks.session_id(session)
+        data = self._handle.ask(
+            GetDocument(tenant=self._handle.tenant, session=target, name="document")
+        )
+        limit = None if data is None else context_limit(_config(data, target))
+        if limit is None:
+            return False
+        if used_tokens is None:
+            found = self.context(target, branch=branch, count=count)
+            used_tokens = found.tokens
+        return used_tokens >= limit
+
+
+def _config(data: bytes, session: str) -> object:
+    try:
+        return read_document(data)["config"]
+    except ValueError as error:
+        raise Corrupt("documents", session, "document", str(error)) from None

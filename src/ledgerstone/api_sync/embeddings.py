@@ -1,0 +1,143 @@
+# Generated from api/embeddings.py by tools/make_sync.py: edit that, then run `make sync`.
+"""store.embeddings: vectors by id, and the nearest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.nearest import Nearest
+from ledgerstone.api_sync.pages import CHUNK, Pages
+from ledgerstone.commands import embeddings as commands
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
+from ledgerstone.intake.embeddings import (
+    accepts,
+    embedding_id,
+    embedding_of,
+    new_embedding,
+    new_embeddings,
+)
+from ledgerstone.intake.vectors import Vector, rounded
+from ledgerstone.records.embeddings import Embedding, Match
+from ledgerstone.records.memories import Namespace
+from ledgerstone.rules import namespaces
+from ledgerstone.rules.matching import parse_filter
+from ledgerstone.rules.spaces import KIND
+
+
+class Embeddings:
+    """Vectors with metadata. All vectors of one model have one dimension."""
+
+    def __init__(self, handle: Handle, nearest: Nearest) -> None:
+        self._handle = handle
+        self._nearest = nearest
+
+    def put(
+        self,
+        vector: Vector,
+        *,
+        id: str | None = None,
+        model: str = "",
+        session: SessionRef | None = None,
+        namespace: Namespace = (),
+        metadata: Any = None,
+    ) -> Embedding:
+        """Keep a vector; one with the same id is replaced.
+
+        InvalidValue when the model's vectors have another dimension; SessionDeleted.
+        """
+        new = new_embedding(
+            vector, id=id, model=model, session=session, namespace=namespace, metadata=metadata
+        )
+        return (self._put((new,)))[0]
+
+    def put_many(self, records: Iterable[Embedding | Mapping[str, Any]]) -> list[Embedding]:
+        """Keep several at once, all of them or none: records, or dictionaries of `put`'s fields."""
+        new = new_embeddings(records)
+        return self._put(new) if new else []
+
+    def _put(self, new: tuple[commands.NewEmbedding, ...]) -> list[Embedding]:
+        rows = self._handle.write(
+            commands.PutEmbeddings(tenant=self._handle.tenant, embeddings=new)
+        )
+        return [embedding_of(row) for row in rows]
+
+    def get(self, id: str | Embedding) -> Embedding | None:
+        """One, or None."""
+        row = self._handle.ask(
+            commands.GetEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
+        )
+        return None if row is None else embedding_of(row)
+
+    def delete(self, id: str | Embedding) -> bool:
+        """Remove one; False when there was none."""
+        return self._handle.write(
+            commands.DeleteEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
+        )
+
+    def delete_session(self, session: SessionRef) -> int:
+        """Remove all of a session; how many went."""
+        return self._handle.write(
+            commands.DeleteEmbeddings(
+                tenant=self._handle.tenant, session=checks.session_id(session)
+            )
+        )
+
+    def search(
+        self,
+        vector: Vector,
+        *,
+        limit: int = 10,
+        model: str | None = None,
+        session: SessionRef | None = None,
+        namespace: Namespace = (),
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the word of the field
+        strict: bool = False,
+    ) -> list[Match]:
+        """The nearest, best first, ties by id; the score is the cosine.
+
+        Zero vectors and those of another dimension score 0; `strict`: InvalidValue for a vector
+        of another dimension than those of a model that is searched. `filter` is about metadata.
+        """
+        accept = partial(
+            accepts,
+            session=None if session is None else checks.session_id(session),
+            namespace=namespaces.check(namespace, "namespace"),
+            conditions=parse_filter(filter),
+        )
+        found = self._nearest.search(
+            KIND,
+            rounded(vector),
+            checks.positive(limit, "limit"),
+            model=None if model is None else ids.check_label(model, "model"),
+            accept=accept,
+            strict=checks.flag(strict, "strict"),
+        )
+        return [Match(embedding_of(row), score) for score, row in found]
+
+    def iter(
+        self,
+        *,
+        session: SessionRef | None = None,
+        model: str | None = None,
+        namespace: Namespace = (),
+    ) -> Pages[Embedding]:
+        """All of them by id, complete, in chunks."""
+        query = commands.ListEmbeddings(
+            tenant=self._handle.tenant,
+            session=None if session is None else checks.session_id(session),
+            model=None if model is None else ids.check_label(model, "model"),
+            namespace=namespaces.check(namespace, "namespace"),
+            limit=CHUNK,
+        )
+        return Pages(partial(self._page, query))
+
+    def _page(self, query: commands.ListEmbeddings, last: Embedding | None) -> list[Embedding]:
+        after = query if last is None else replace(query, after=last.id)
+        return [embedding_of(row) for row in self._handle.ask(after)]

@@ -1,0 +1,166 @@
+# Generated from api/nearest.py by tools/make_sync.py: edit that, then run `make sync`.
+"""The nearest vectors of a store: indexes in memory that follow what is stored.
+
+Every search asks first whether its spaces have moved, so it sees what anybody committed before it
+began, in this process or another.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from ledgerstone.api.loop_blocking import offload
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
+from ledgerstone.errors import InvalidValue
+from ledgerstone.ports.vectors import Accept
+from ledgerstone.records.embeddings import Space, VectorRow
+from ledgerstone.rules.vectors import FLOAT_BYTES
+from ledgerstone.vectors.following import Followed, Found
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""What the indexes of one store may take together; the least recently used goes first."""
+READ_BYTES = 8 * 1024 * 1024
+READ_ROWS = 4096
+
+
+class Nearest:
+    """Searches over the spaces of a tenant."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def search(
+        self,
+        kind: str,
+        query: Sequence[float],
+        count: int,
+        *,
+        model: str | None,
+        accept: Accept,
+        strict: bool = False,
+    ) -> Found:
+        """The best rows of a kind, in one space or in all, ties by id.
+
+        Rows of another dimension than the query's score 0, or are InvalidValue when `strict`.
+        """
+        spaces = [one for one in self._spaces() if one.count and model in (None, one.model)]
+        if strict:
+            _check_dimensions(spaces, len(query))
+        found: Found = []
+        for space in spaces:
+            if space.dimension == len(query):
+                found += self._nearest(space, kind, query, count, accept)
+        best = _best(found, count)
+        if len(best) == count and best[-1][0] > 0:
+            return best
+        for space in spaces:
+            if space.dimension != len(query):
+                # Nothing is near or far from there: a zero vector finds all of it, by id.
+                zero = (0.0,) * space.dimension
+                found += self._nearest(space, kind, zero, count, accept)
+        return _best(found, count)
+
+    def _spaces(self) -> list[Space]:
+        return self._handle.ask(self._all)
+
+    def _nearest(
+        self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
+    ) -> Found:
+        if space.count * space.dimension * FLOAT_BYTES > KEPT_BYTES:
+            self._handle.equipment.indexes.pop((self._handle.tenant, space.model), None)
+            return self._in_blocks(space, kind, query, count, accept)
+        followed = self._kept(space.model)
+        self._follow(followed, space)
+        self._make_room(space.model)
+        return offload(partial(followed.nearest, kind, query, count, accept))
+
+    def _follow(self, followed: Followed, space: Space) -> None:
+        """Bring an index up to date; `space` is what was read last."""
+        rows_max = _rows_max(space)
+        while (after := followed.missing(space)) is not None:
+            read = ReadVectors(
+                tenant=self._handle.tenant, model=space.model, after=after, limit=rows_max
+            )
+            spaces, rows = self._handle.backend.read((self._all, read))
+            space = _named(spaces, space.model) or space
+            complete = len(rows) < rows_max
+            offload(partial(followed.take, space, after, rows, complete))
+            if complete and followed.missing(space) is not None:
+                space = self._compare(followed, space)
+
+    def _compare(self, followed: Followed, space: Space) -> Space:
+        """Something was dropped: keep what is still there."""
+        names = ListVectorNames(tenant=self._handle.tenant, model=space.model)
+        spaces, there = self._handle.backend.read((self._all, names))
+        space = _named(spaces, space.model) or space
+        offload(partial(followed.keep, space, there))
+        return space
+
+    def _in_blocks(
+        self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
+    ) -> Found:
+        """A space that is too large to be kept: block by block, the best so far in hand."""
+        best: dict[str, tuple[float, VectorRow]] = {}
+        after, rows_max = 0, _rows_max(space)
+        while True:
+            read = ReadVectors(
+                tenant=self._handle.tenant, model=space.model, after=after, limit=rows_max
+            )
+            spaces, rows = self._handle.backend.read((self._all, read))
+            now = _named(spaces, space.model) or space
+            block = Followed(self._handle.equipment.engine)
+            block.take(now, 0, rows, True)
+            near = offload(partial(block.nearest, kind, query, count, accept))
+            for row in rows:
+                best.pop(row.id, None)  # Put again while this went on: the later one counts.
+            best |= {one[1].id: one for one in near}
+            best = {one[1].id: one for one in _best(best.values(), count)}
+            if len(rows) < rows_max:
+                return list(best.values())
+            after = rows[-1].change
+
+    @property
+    def _all(self) -> ListSpaces:
+        return ListSpaces(tenant=self._handle.tenant)
+
+    def _kept(self, model: str) -> Followed:
+        """The index of a space, as the most recently used one."""
+        equipment, key = self._handle.equipment, (self._handle.tenant, model)
+        found: Followed | None = equipment.indexes.pop(key, None)
+        # Two threads may make one each: the later stays, and both are right.
+        equipment.indexes[key] = found = found or Followed(equipment.engine)
+        return found
+
+    def _make_room(self, model: str) -> None:
+        indexes = self._handle.equipment.indexes
+        total = sum(one.size_bytes for one in list(indexes.values()))
+        for key in list(indexes):
+            if total <= KEPT_BYTES:
+                return
+            if key != (self._handle.tenant, model):
+                gone = indexes.pop(key, None)
+                total -= 0 if gone is None else gone.size_bytes
+
+
+def _best(found: Iterable[tuple[float, VectorRow]], count: int) -> Found:
+    return heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1].id))
+
+
+def _named(spaces: list[Space], model: str) -> Space | None:
+    return next((one for one in spaces if one.model == model), None)
+
+
+def _rows_max(space: Space) -> int:
+    return max(1, min(READ_ROWS, READ_BYTES // (space.dimension * FLOAT_BYTES)))
+
+
+def _check_dimensions(spaces: list[Space], given: int) -> None:
+    for space in spaces:
+        if space.dimension != given:
+            raise InvalidValue(
+                "vector",
+                f"model {space.model!r} has {space.dimension} dimensions, this vector has {given}",
+            )

@@ -1,0 +1,114 @@
+"""`ledgerstone gc`: bytes that nothing refers to any more, found, shown, and then removed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from ledgerstone import Store
+from ledgerstone.cli.failures import CliError
+from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, Tenant, reading
+from ledgerstone.cli.output import plural, print_json, print_line, print_table, size, visible
+from ledgerstone.records.blobs import Collected
+
+EXAMPLE = "Example: ledgerstone gc --store agent.db --older-than 1d"
+HEADERS = ("WHAT", "COUNT")
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+SPAN = re.compile(r"(\d{1,9})([smhdw])")
+
+OlderThan = Annotated[
+    str,
+    typer.Option(
+        "--older-than", metavar="TIME", help="Spare what is younger: 90s, 15m, 1h, 7d, 2w."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Remove it without being asked.")]
+
+
+def run(
+    *,
+    store: StoreUrl = None,
+    blobs: BlobsUrl = None,
+    tenant: Tenant = "default",
+    older_than: OlderThan = "1h",
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove bytes that nothing refers to, unfinished uploads and expired memories.
+
+    Shows what it found, then asks. With --json it only looks, unless --yes is given.
+    """
+    young_s = seconds(older_than)
+    with reading(store, tenant, blobs) as opened:
+        found = _collect(opened, young_s, dry_run=True)
+        if as_json:
+            print_json(_collect(opened, young_s, dry_run=False) if yes else found)
+            return
+        _print_found(found)
+        if not _removes(found) and not yes:
+            print_line("nothing to remove", "green")
+            return
+        if not yes and not _agreed(found):
+            print_line("nothing was removed")
+            return
+        done = _collect(opened, young_s, dry_run=False)
+    if _removes(done):
+        blobs_gone = plural(done.deleted, "blob")
+        print_line(f"removed {blobs_gone}, {size(done.freed_bytes)} are free again", "green")
+    else:
+        print_line("nothing to remove", "green")
+
+
+def seconds(text: str) -> int:
+    """A span as people write it; CliError for anything else."""
+    match = SPAN.fullmatch(text.strip())
+    if match is None:
+        raise CliError(f"--older-than {visible(text)!r} is no time; write 90s, 15m, 1h, 7d or 2w")
+    return int(match[1]) * SECONDS[match[2]]
+
+
+def _collect(store: Store, older_than_s: int, *, dry_run: bool) -> Collected:
+    waiting = Console(stderr=True)
+    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
+        task = bar.add_task("looking" if dry_run else "removing", total=None)
+
+        def show(phase: str, done: int, total: int) -> None:
+            bar.update(task, description=phase, completed=done, total=total)
+
+        return store.admin.gc(dry_run=dry_run, older_than_s=older_than_s, on_progress=show)
+
+
+def _print_found(found: Collected) -> None:
+    rows = [
+        ("things that refer to bytes", found.roots),
+        ("blobs that stay", found.retained),
+        ("blobs that nothing refers to", found.deleted),
+        ("unused values of sessions", found.values),
+        ("uploads that never ended", found.uploads),
+        ("attachments that no turn used", found.attachments),
+        ("memories that expired", found.memories),
+    ]
+    print_table(HEADERS, [(what, str(count)) for what, count in rows])
+    print_line(f"to free: {size(found.freed_bytes)}")
+    if found.elsewhere:
+        print_line(
+            f"{found.elsewhere} more could go, but lie elsewhere: name the place with --blobs"
+        )
+
+
+def _removes(found: Collected) -> bool:
+    return any((found.deleted, found.values, found.uploads, found.attachments, found.memories))
+
+
+def _agreed(found: Collected) -> bool:
+    if not sys.stdin.isatty():
+        raise CliError("nobody is here to ask; add --yes to remove it")
+    return typer.confirm(f"Remove this, {plural(found.deleted, 'blob')} included?")
+
+
+run.__name__ = "gc"

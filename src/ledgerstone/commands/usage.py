@@ -1,0 +1,67 @@
+"""Usage: sums of what commits recorded, and the budgets that bound it."""
+
+from __future__ import annotations
+
+from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.records.stats import (
+    Budget,
+    BudgetState,
+    Grouping,
+    Stats,
+    UsageDeleted,
+    UsageRecord,
+    UsageSum,
+)
+
+
+class GetStats(Query[Stats], frozen=True, kw_only=True):
+    """A session in numbers; zeros for an unknown one."""
+
+    session: str
+
+
+class ListUsage(Query[list[UsageRecord]], frozen=True, kw_only=True):
+    """What was recorded in a session, oldest first, after (revision, n)."""
+
+    session: str
+    after: tuple[int, int] = (0, 0)
+    limit: int | None = None
+
+
+class SummariseUsage(Query[list[UsageSum]], frozen=True, kw_only=True):
+    """Sums per group, ordered by the group's values; from `since_us` on and before `until_us`.
+
+    `include_children`: also sessions whose parent is `session`, and theirs.
+    """
+
+    by: tuple[Grouping, ...] = ("model",)
+    session: str | None = None
+    user: str | None = None
+    since_us: int | None = None
+    until_us: int | None = None
+    include_children: bool = False
+
+
+class DeleteUsage(Command[UsageDeleted], frozen=True, kw_only=True):
+    """Remove a session's executions and usage; the chain of its commits still holds."""
+
+    session: str
+    guard: Guard = FREE
+
+
+class SetBudget(Command[BudgetState], frozen=True, kw_only=True):
+    """Set or replace a budget; what was used already counts."""
+
+    budget: Budget
+
+
+class DropBudget(Command[bool], frozen=True, kw_only=True):
+    """Remove a budget; False when there was none."""
+
+    id: str
+
+
+class ListBudgets(Query[list[BudgetState]], frozen=True, kw_only=True):
+    """All budgets of the tenant by id, or those that bound one session."""
+
+    session: str | None = None

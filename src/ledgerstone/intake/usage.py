@@ -1,0 +1,152 @@
+"""Uses, budgets and groups as callers may give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from typing import Any, Protocol, TypeAlias, cast
+
+from ledgerstone import ids
+from ledgerstone.clock import US_PER_S
+from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.intake.checks import SessionRef
+from ledgerstone.records.currencies import CURRENCIES
+from ledgerstone.records.stats import GROUPINGS, PERIODS, Budget, Grouping, Period, Scope
+from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage, UsageEntry
+
+Moment: TypeAlias = date | datetime | int
+"""An aware datetime, microseconds, or a day: its first moment in UTC."""
+
+_COUNTS = Usage.__struct_fields__
+_EPOCH = date(1970, 1, 1)
+
+
+class Priced(Protocol):
+    """Who knows a price list."""
+
+    @property
+    def prices(self) -> Any: ...
+
+
+def usage_entry(
+    priced: Priced,
+    model: str,
+    usage: Usage | Mapping[str, int],
+    *,
+    cost: Cost | None,
+    source: str,
+    provider: str | None,
+    run_id: str | None,
+    correction: bool,
+) -> UsageEntry:
+    """One use of a model, checked, and priced unless its cost is given."""
+    model = ids.check_name(model, "model")
+    source = source if source == "" else ids.check_label(source, "source")
+    provider = None if provider is None else ids.check_label(provider, "provider")
+    checks.flag(correction, "correction")
+    usage = _usage(usage, correction)
+    if cost is not None:
+        return UsageEntry(model, usage, source, provider, _cost(cost, correction), run_id)
+    found = priced.prices.cost(model, usage, provider)
+    return UsageEntry(model, usage, source, provider, found, run_id, found is not None)
+
+
+def _usage(value: Usage | Mapping[str, int], correction: bool) -> Usage:
+    if not isinstance(value, Usage):
+        if not isinstance(value, Mapping):
+            raise InvalidValue("usage", f"a Usage expected, got {type(value).__name__}")
+        for name in value:
+            if name not in _COUNTS:
+                raise InvalidValue(f"usage.{name!s:.40}", f"unknown; there is {', '.join(_COUNTS)}")
+        value = Usage(**value)
+    for name in _COUNTS:
+        count = getattr(value, name)
+        if count is None and name == "total":
+            continue
+        if type(count) is not int or abs(count) >= COUNT_BOUND:
+            reason = f"an integer below 2^53 expected, got {count!r:.40}"
+            raise InvalidValue(f"usage.{name}", reason)
+        if count < 0 and not correction:
+            reason = f"{count} is negative; a correction says correction=True"
+            raise InvalidValue(f"usage.{name}", reason)
+    return value
+
+
+def _cost(cost: object, correction: bool) -> Cost:
+    if not isinstance(cost, Cost) or type(cost.nano) is not int or abs(cost.nano) >= COUNT_BOUND:
+        raise InvalidValue("cost", "a Cost in integer nano-units, below 2^53, expected")
+    if cost.nano < 0 and not correction:
+        raise InvalidValue("cost", f"{cost.nano} is negative; a correction says correction=True")
+    currency(cost.currency, "cost.currency")
+    return cost
+
+
+def currency(value: object, field: str) -> str:
+    """The code of a currency."""
+    if not isinstance(value, str) or value not in CURRENCIES:
+        raise InvalidValue(field, f"{value!r:.40} is no ISO 4217 code, such as USD or EUR")
+    return value
+
+
+def groups(by: str | Iterable[str]) -> tuple[Grouping, ...]:
+    """What sums are grouped by: one name, several, or text with commas; none gives one sum."""
+    names: Any = by.split(",") if isinstance(by, str) else by
+    if not isinstance(names, Iterable):
+        raise InvalidValue("by", f"names of groups expected, got {type(by).__name__}")
+    found: list[Grouping] = []
+    for name in names:
+        given = name.strip() if isinstance(name, str) else name
+        one = cast(Grouping, checks.one_of(given, GROUPINGS, "by"))
+        if one in found:
+            raise InvalidValue("by", f"{one} is named twice")
+        found.append(one)
+    return tuple(found)
+
+
+def moment(value: Moment | None, field: str) -> int | None:
+    """A border of a range as microseconds."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return (value - _EPOCH).days * 86_400 * US_PER_S
+    return checks.maybe_micros(value, field)
+
+
+def budget_of(
+    *,
+    session: SessionRef | None,
+    user: str | None,
+    cost: Cost | None,
+    tokens: int | None,
+    period: str,
+    id: str | None,
+) -> Budget:
+    """A budget of a session, a user, or with neither of the tenant."""
+    scope, subject = _subject(session, user)
+    if cost is None and tokens is None:
+        raise InvalidValue("cost", "give cost or tokens: a budget without a limit bounds nothing")
+    if cost is not None:
+        _cost(cost, False)
+    if tokens is not None:
+        checks.whole(tokens, "tokens")
+    per = cast(Period, checks.one_of(period, PERIODS, "period"))
+    unit = "tokens" if cost is None else cost.currency
+    default = ids.derive("budget", scope, subject or "", per, unit)
+    return Budget(
+        id=default if id is None else ids.check_id(id, "id"),
+        scope=scope,
+        subject=subject,
+        period=per,
+        cost_nano=None if cost is None else cost.nano,
+        currency="USD" if cost is None else cost.currency,
+        tokens=tokens,
+    )
+
+
+def _subject(session: SessionRef | None, user: str | None) -> tuple[Scope, str | None]:
+    if session is not None and user is not None:
+        raise InvalidValue("user", "a budget is of a session or of a user, not of both")
+    if session is not None:
+        return "session", checks.session_id(session)
+    if user is not None:
+        return "user", ids.check_id(user, "user")
+    return "tenant", None

@@ -1,0 +1,105 @@
+"""What a session cost and did, in sums that are kept as it goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from ledgerstone.clock import to_datetime
+from ledgerstone.records.usage import Cost, Usage, UsageEntry
+
+Grouping = Literal["model", "provider", "source", "day", "user", "session", "run"]
+GROUPINGS: tuple[Grouping, ...] = ("model", "provider", "source", "day", "user", "session", "run")
+
+Scope = Literal["tenant", "user", "session"]
+SCOPES: tuple[Scope, ...] = ("tenant", "user", "session")
+Period = Literal["total", "day", "month"]
+PERIODS: tuple[Period, ...] = ("total", "day", "month")
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in numbers; reading them costs the same however long it is.
+
+    A tool call that has no outcome counts in `tool_calls` only. `costs` has one line per
+    currency, `unpriced` counts the uses whose cost nobody knows.
+    """
+
+    session: str
+    messages: int = 0
+    user_messages: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    tool_calls_succeeded: int = 0
+    tool_calls_failed: int = 0
+    average_duration_ms: int = 0
+    usage: Usage = Usage()
+    costs: list[Cost] = []
+    calls: int = 0
+    unpriced: int = 0
+
+
+class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded use at its place: the commit that brought it, and its position there."""
+
+    session: str
+    revision: int
+    n: int
+    turn: str
+    entry: UsageEntry
+    created_us: int
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created_us)
+
+
+class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Use summed over everything that `by` names: {"model": ..., "day": "2026-11-16"}."""
+
+    by: dict[str, str | None]
+    calls: int = 0
+    usage: Usage = Usage()
+    costs: list[Cost] = []
+    unpriced: int = 0
+
+
+class UsageDeleted(msgspec.Struct, frozen=True):
+    """How many rows of each kind went."""
+
+    executions: int
+    records: int
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session, a user or the tenant may use per period; a commit beyond it is refused."""
+
+    id: str
+    scope: Scope
+    subject: str | None = None
+    period: Period = "total"
+    cost_nano: int | None = None
+    currency: str = "USD"
+    tokens: int | None = None
+
+
+class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget, and what of it is used in the period that runs now (from `since_us` on)."""
+
+    budget: Budget
+    spent_nano: int = 0
+    spent_tokens: int = 0
+    since_us: int = 0
+
+    @property
+    def cost_left(self) -> Cost | None:
+        """The money that is left, negative when it was overspent; None without such a limit."""
+        limit = self.budget.cost_nano
+        return None if limit is None else Cost(limit - self.spent_nano, self.budget.currency)
+
+    @property
+    def tokens_left(self) -> int | None:
+        """The same for tokens."""
+        limit = self.budget.tokens
+        return None if limit is None else limit - self.spent_tokens

@@ -1,0 +1,74 @@
+"""Verification reports: what was checked about a result, and what that amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import force_setattr
+
+REPORT_SCHEMA = "ledgerstone.verification_report.v1"
+
+CheckStatus = Literal["passed", "failed", "needs_review", "skipped"]
+CHECK_STATUSES: tuple[CheckStatus, ...] = ("passed", "failed", "needs_review", "skipped")
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that was, or should have been, looked at."""
+
+    id: str
+    kind: str = ""
+    description: str = ""
+    status: CheckStatus = "skipped"
+    required: bool = False
+    suggested_tools: list[str] = []
+    evidence_uris: list[str] = []
+    residual_risk: str | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A report about one subject; `status`, when not given, follows from its checks and risks."""
+
+    subject: str
+    status: CheckStatus = cast(Any, UNSET)
+    checks: list[Check] = []
+    residual_risks: list[str] = []
+    effect_digest: str | None = None
+    schema: str = REPORT_SCHEMA
+
+    def __post_init__(self) -> None:
+        if _derivable(self):
+            force_setattr(self, "status", derive_status(self.checks, self.residual_risks))
+
+
+class ReportEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A report at its place in the session's list, counted from 1."""
+
+    n: int
+    report: Report
+    created_us: int
+
+
+def _derivable(report: Any) -> bool:
+    """Whether the status is left to us; not with wrong types, which nothing has looked at yet.
+
+    Storing such a report refuses it, or makes its checks records and comes here again.
+    """
+    lists = isinstance(report.checks, list) and isinstance(report.residual_risks, list)
+    return report.status is UNSET and lists and all(isinstance(one, Check) for one in report.checks)
+
+
+def derive_status(checks: Iterable[Check], residual_risks: Iterable[str] = ()) -> CheckStatus:
+    """failed beats needs_review beats passed; a report without checks is skipped."""
+    found = list(checks)
+    if any(check.status == "failed" for check in found):
+        return "failed"
+    open_checks = any(
+        check.required and check.status in ("needs_review", "skipped") for check in found
+    )
+    risky = any(check.residual_risk for check in found) or any(residual_risks)
+    if open_checks or risky:
+        return "needs_review"
+    return "passed" if found else "skipped"

@@ -1,0 +1,294 @@
+"""Use per day, sums over groups, and what budgets allow: pure functions of both implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+import msgspec
+
+from ledgerstone.clock import US_PER_S
+from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.errors import BudgetExceeded, Corrupt, InvalidValue
+from ledgerstone.records.stats import Budget, BudgetState, Grouping, Period, UsageSum
+from ledgerstone.records.usage import Cost, Usage, UsageEntry
+from ledgerstone.rules.rows import UsageDay
+
+US_PER_DAY = 86_400 * US_PER_S
+SUM_BOUND = 1 << 62
+"""What the sums of one day stay below, so that every database can hold and add them."""
+
+FORGOTTEN = "forgotten"
+"""The document that says until which revision the executions of a session were deleted."""
+
+NO_CALLS = (0, 0, 0, 0)
+"""Tool calls of a session: all, succeeded, failed, and the milliseconds of those."""
+
+DayKey = tuple[int, str, str, str, str]
+"""Day, model, provider, source, currency; texts that were not given are empty."""
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_EVER = 1 << 40
+_budget = msgspec.json.Decoder(Budget)
+
+
+def day_of(us: int) -> int:
+    """The day in UTC, counted from 1970."""
+    return us // US_PER_DAY
+
+
+def day_text(day: int) -> str:
+    """A day as ISO text; the bare number beyond the calendar."""
+    try:
+        return date.fromordinal(_EPOCH + day).isoformat()
+    except (ValueError, OverflowError):
+        return str(day)
+
+
+def of_entry(entry: UsageEntry) -> UsageDay:
+    """One use as a line of a day."""
+    usage, cost = entry.usage, entry.cost
+    return UsageDay(
+        1,
+        usage.input,
+        usage.output,
+        usage.cached_input,
+        usage.cache_write,
+        usage.reasoning,
+        usage.total_tokens,
+        0 if cost is None else cost.nano,
+    )
+
+
+def by_day(entries: Iterable[UsageEntry], moment_us: int) -> dict[DayKey, UsageDay]:
+    """What uses at one moment add to the days."""
+    found: dict[DayKey, UsageDay] = {}
+    day = moment_us // US_PER_DAY
+    for entry in entries:
+        currency = "" if entry.cost is None else entry.cost.currency
+        key = (day, entry.model, entry.provider or "", entry.source, currency)
+        line = of_entry(entry)
+        found[key] = check_sums(found[key] + line) if key in found else line
+    return found
+
+
+def sum_days(uses: Iterable[tuple[int, UsageEntry]]) -> dict[DayKey, UsageDay]:
+    """What many uses, each at its moment, add to the days."""
+    found: dict[DayKey, UsageDay] = {}
+    for moment_us, entry in uses:
+        for key, line in by_day((entry,), moment_us).items():
+            found[key] = found[key] + line if key in found else line
+    return found
+
+
+def check_sums(line: UsageDay) -> UsageDay:
+    """InvalidValue when the sums of a day grow beyond what can be stored."""
+    if any(abs(count) >= SUM_BOUND for count in msgspec.structs.astuple(line)):
+        raise too_much()
+    return line
+
+
+def too_much() -> InvalidValue:
+    """The refusal of a use that would let a sum overflow."""
+    return InvalidValue("usage", "the sums of this day would be 2^62 or more")
+
+
+def line_name(key: DayKey) -> str:
+    """A line of a day as a defect names it."""
+    return " ".join((day_text(key[0]), *(part for part in key[1:] if part)))
+
+
+def add_calls(
+    sums: tuple[int, int, int, int], more: tuple[int, int, int, int], sign: int = 1
+) -> tuple[int, int, int, int]:
+    """Counted tool calls with others added, or with sign -1 taken away."""
+    a, b, c, d = sums
+    return a + sign * more[0], b + sign * more[1], c + sign * more[2], d + sign * more[3]
+
+
+class Tally:
+    """Lines of days, or single uses, summed per group."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str | None, ...], UsageDay] = {}
+        self._costs: dict[tuple[str | None, ...], dict[str, int]] = {}
+        self._unpriced: dict[tuple[str | None, ...], int] = {}
+
+    def add(self, group: tuple[str | None, ...], currency: str, line: UsageDay) -> None:
+        """Add a line to a group; without a currency its calls have no price."""
+        old = self._lines.get(group)
+        self._lines[group] = line if old is None else old + line
+        if currency:
+            costs = self._costs.setdefault(group, {})
+            costs[currency] = costs.get(currency, 0) + line.cost_nano
+        else:
+            self._unpriced[group] = self._unpriced.get(group, 0) + line.calls
+
+    def sums(self, by: Sequence[str]) -> list[UsageSum]:
+        """One sum per group, in the order of the groups' values; None comes first."""
+        return [
+            UsageSum(
+                by=dict(zip(by, group, strict=True)),
+                calls=line.calls,
+                usage=usage_of(line),
+                costs=costs_of(self._costs.get(group, {})),
+                unpriced=self._unpriced.get(group, 0),
+            )
+            for group, line in sorted(self._lines.items(), key=_place)
+        ]
+
+    def total(self) -> UsageSum:
+        """Everything that was added to the group without values; zeros when nothing was."""
+        return next(iter(self.sums(())), UsageSum(by={}))
+
+
+def _place(item: tuple[tuple[str | None, ...], UsageDay]) -> list[tuple[bool, str]]:
+    return [(value is not None, value or "") for value in item[0]]
+
+
+def usage_of(line: UsageDay) -> Usage:
+    """The tokens of a line; the total as the uses gave it."""
+    return Usage(
+        line.input,
+        line.output,
+        line.cached_input,
+        line.cache_write,
+        line.reasoning,
+        line.total,
+    )
+
+
+def costs_of(costs: dict[str, int]) -> list[Cost]:
+    """One line per currency, by its code."""
+    return [Cost(nano, currency) for currency, nano in sorted(costs.items())]
+
+
+def group_of(
+    by: Sequence[Grouping], key: DayKey, session: str, user: str | None, run_id: str | None
+) -> tuple[str | None, ...]:
+    """The values of the group a line belongs to."""
+    day, model, provider, source, _ = key
+    values: dict[str, str | None] = {
+        "model": model,
+        "provider": provider or None,
+        "source": source,
+        "day": day_text(day),
+        "user": user,
+        "session": session,
+        "run": run_id,
+    }
+    return tuple(values[name] for name in by)
+
+
+def whole_days(since_us: int | None, until_us: int | None) -> tuple[int, int]:
+    """The days that lie in a range completely: from the first on, before the second."""
+    first = -_EVER if since_us is None else -(-since_us // US_PER_DAY)
+    last = _EVER if until_us is None else until_us // US_PER_DAY
+    return first, last
+
+
+def touched_days(since_us: int | None, until_us: int | None) -> tuple[int, int]:
+    """The days of which a range holds at least a part."""
+    first = -_EVER if since_us is None else since_us // US_PER_DAY
+    last = _EVER if until_us is None else -(-until_us // US_PER_DAY)
+    return first, last
+
+
+def edge_days(since_us: int | None, until_us: int | None) -> list[int]:
+    """The days of which a range holds only a part."""
+    borders = [us for us in (since_us, until_us) if us is not None and us % US_PER_DAY]
+    if since_us is not None and until_us is not None and until_us <= since_us:
+        return []
+    return sorted({us // US_PER_DAY for us in borders})
+
+
+def is_within(us: int, since_us: int | None, until_us: int | None) -> bool:
+    """Whether a moment lies in a range; its end does not belong to it."""
+    return (since_us is None or us >= since_us) and (until_us is None or us < until_us)
+
+
+def period_start(period: Period, moment_us: int) -> int:
+    """When the period that a moment lies in began, in UTC."""
+    if period == "total":
+        return 0
+    return _month(day_of(moment_us))[0] * US_PER_DAY if period == "month" else _day_us(moment_us)
+
+
+def period_days(period: Period, since_us: int) -> tuple[int, int]:
+    """The days of the period that began then: from the first on, before the second."""
+    if period == "total":
+        return -_EVER, _EVER
+    day = day_of(since_us)
+    return _month(day) if period == "month" else (day, day + 1)
+
+
+def _day_us(us: int) -> int:
+    return us - us % US_PER_DAY
+
+
+def _month(day: int) -> tuple[int, int]:
+    """The first day of a day's month, and of the next one; the calendar's last month is long."""
+    at = date.fromordinal(min(max(day + _EPOCH, 1), date.max.toordinal()))
+    first = at.replace(day=1).toordinal() - _EPOCH
+    if (at.year, at.month) == (9999, 12):
+        return first, _EVER
+    year, month = divmod(at.year * 12 + at.month, 12)
+    return first, date(year, month + 1, 1).toordinal() - _EPOCH
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """What a commit would add to a budget; `priced`: every use has a cost in its currency."""
+
+    nano: int
+    tokens: int
+    priced: bool
+
+
+def asked_of(budget: Budget, entries: Iterable[UsageEntry]) -> Asked:
+    """What uses ask of a budget. A correction takes back, so its cost need not be known."""
+    nano = tokens = 0
+    priced = True
+    for entry in entries:
+        total = entry.usage.total_tokens
+        tokens += total
+        if entry.cost is not None and entry.cost.currency == budget.currency:
+            nano += entry.cost.nano
+        elif total >= 0:
+            priced = False
+    return Asked(nano, tokens, priced)
+
+
+def check_budget(budget: Budget, used_nano: int, used_tokens: int, asked: Asked) -> None:
+    """BudgetExceeded when what is asked for does not fit in any more."""
+    limit = budget.cost_nano
+    if limit is not None:
+        if not asked.priced:
+            raise BudgetExceeded(budget.id, limit, used_nano, None, budget.currency)
+        if asked.nano > 0 and used_nano + asked.nano > limit:
+            raise BudgetExceeded(budget.id, limit, used_nano, asked.nano, budget.currency)
+    limit = budget.tokens
+    if limit is not None and asked.tokens > 0 and used_tokens + asked.tokens > limit:
+        raise BudgetExceeded(budget.id, limit, used_tokens, asked.tokens, "tokens")
+
+
+def subject_of(budget: Budget) -> str:
+    """Whom a budget bounds, as its row says it; the tenant has no name of its own there."""
+    return budget.subject or ""
+
+
+def encode_budget(budget: Budget) -> bytes:
+    """A budget as it is stored."""
+    return encode_struct(budget, "budget")
+
+
+def read_budget(id: str, body: bytes) -> Budget:
+    """A stored budget; Corrupt when it does not decode."""
+    try:
+        return decode_struct(_budget, body)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise Corrupt("budgets", id, "body", str(error)) from None
+
+
+def state_of(budget: Budget, since_us: int, nano: int, tokens: int) -> BudgetState:
+    """A budget as callers see it."""
+    return BudgetState(budget=budget, spent_nano=nano, spent_tokens=tokens, since_us=since_us)

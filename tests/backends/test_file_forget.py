@@ -1,0 +1,237 @@
+"""What lies beside a purged session leaves the disk with it, and deleted usage does too."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ledgerstone import Store
+from ledgerstone.backends.file import FileBackend, open_file
+from ledgerstone.clock import ManualClock
+from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
+from ledgerstone.commands.evidence import AppendEvidence, LoadEvidence
+from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurged
+from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage
+from ledgerstone.errors import Corrupt, LedgerstoneError
+from ledgerstone.records.sessions import Session
+from tests.backends.journals import NEVER, Watching, holders, journal_of, lines
+from tests.backends.kept_rows import T, beside, call, commit, fill_kept, in_turn
+from tests.backends.places import quick_disk
+
+WORD = "please-forget-8f1c0de5"
+CLOCK = ManualClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    with quick_disk(tmp_path) as folder:
+        yield folder / "store"
+
+
+def opened(path: Path, snapshot_lines: int = NEVER) -> FileBackend:
+    return open_file(str(path), clock=CLOCK, snapshot_lines=snapshot_lines)
+
+
+def found(path: Path) -> list[str]:
+    encoded = b64encode(b"\x00" + WORD.encode())[4:-4]
+    return [*holders(path, WORD.encode()), *holders(path, encoded)]
+
+
+@pytest.mark.parametrize("session", ["loose", "later", "s"])
+def test_a_purge_leaves_nothing(path: Path, session: str) -> None:
+    """Whether the session never was, came after what lies beside it, or before."""
+    backend = opened(path, 1)
+    fill_kept(backend)
+    backend.close()
+    backend = opened(path, 1)
+    beside(backend, session, WORD)
+    if session != "loose":
+        in_turn(backend, session, "more", WORD)
+        call(backend, session, "call", WORD)
+    backend.close()
+    backend = opened(path, 1)
+    assert found(path), "in a snapshot too"
+    receipt = backend.write(PurgeSession(tenant=T, id=session))
+    assert receipt.existed == (session != "loose")
+    assert set(receipt.removed) == {
+        "attachments",
+        "artifacts",
+        "traces",
+        "reports",
+        "embeddings",
+        "budgets",
+    }
+    assert found(path) == []
+    for _ in range(2):
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        # Of a session a stub stays, of an id that never was one not even that.
+        names = set(holders(path, f'"{session}"'.encode()))
+        assert names <= {"snapshot.jsonl", "store.jsonl"} if receipt.existed else not names
+        backend.close()
+        assert found(path) == []
+        backend = opened(path, 1)
+    again = backend.write(PurgeSession(tenant=T, id=session))
+    assert (again.existed, again.removed) == (False, {})
+    backend.close()
+
+
+def test_a_purge_removes_what_was_forgotten_before(path: Path) -> None:
+    """No row is left of it, but the journal of the store still has its bytes."""
+    backend = opened(path)
+    intent = RecordIntent(tenant=T, session="never", id="a", uri=f"file:{WORD}")
+    for _ in range(2):
+        backend.write(intent)
+        backend.write(ForgetAttachment(tenant=T, session="never", id="a"))
+    assert found(path)
+    before = len(lines(path / "store.jsonl"))
+    assert backend.write(PurgeSession(tenant=T, id="never")).removed == {}
+    assert found(path) == []
+    assert before > len(lines(path / "store.jsonl")) == 1
+    size = (path / "store.jsonl").stat().st_size
+    backend.write(PurgeSession(tenant=T, id="never"))
+    assert (path / "store.jsonl").stat().st_size == size, "there is nothing more to do"
+    backend.close()
+    backend = opened(path)
+    assert backend.health().ok
+    backend.close()
+
+
+def test_places_in_the_feed_and_numbers_are_not_given_out_again(path: Path) -> None:
+    backend = opened(path)
+    for session in ("a", "b"):
+        backend.write(CreateSession(tenant=T, session=Session(id=session, tenant=T)))
+        backend.write(commit(session, "t", state={"v": 1}))
+    beside(backend, "loose")
+    backend.write(PurgeSession(tenant=T, id="b"))
+    backend.write(PurgeSession(tenant=T, id="loose"))
+    before = dict(backend._books.state.counters.scan())
+    for _ in range(2):
+        backend.close()
+        backend = opened(path)
+        counters = backend._books.state.counters
+        for name in (("session", 0), ("feed", 0)):
+            assert counters[name] == before[name]
+    backend.close()
+
+
+def test_a_purge_waits_for_a_journal_that_may_know_better(path: Path) -> None:
+    """Rows of the damaged session would be written anew as they were before its lost lines."""
+    backend = opened(path)
+    fill_kept(backend, "marked")
+    backend.write(AppendEvidence(tenant=T, session="later", kind="trace", bodies=(b"last",)))
+    backend.write(commit("s", "t9", state={"v": 1}))
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    wanted = backend.read([LoadEvidence(tenant=T, session="later", kind="trace")])
+    backend.close()
+    file = journal_of(copy, "later")
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"marked", b"marred", 1))
+    backend = opened(copy)
+    with pytest.raises(Corrupt, match=file.name):
+        backend.write(PurgeSession(tenant=T, id="loose"))
+    with pytest.raises(Corrupt, match=file.name):
+        backend.write(PurgeSession(tenant=T, id="s"))
+    backend.close()
+    file.write_bytes(whole)
+    backend = opened(copy)
+    assert backend.write(PurgeSession(tenant=T, id="s")).existed
+    assert backend.read([LoadEvidence(tenant=T, session="later", kind="trace")]) == wanted
+    backend.close()
+
+
+def test_what_stays_after_a_purge(path: Path) -> None:
+    backend = opened(path)
+    fill_kept(backend)
+    before = backend.health().counts
+    for session in ("loose", "s"):
+        backend.write(PurgeSession(tenant=T, id=session))
+    while backend.write(SweepPurged(tenant=T, limit=100)):
+        pass
+    counts = backend.health().counts
+    for table in ("blobs", "uploads", "memories", "spaces"):
+        assert counts[table] == before[table], table
+    budgets = [one.budget.id for one in backend.read([ListBudgets(tenant=T)])[0]]
+    assert budgets == ["budget later ", "tenant", "user"]
+    backend.close()
+    backend = opened(path)
+    again = backend.health().counts
+    assert {**again, "counters": 0} == {**counts, "counters": 0}
+    backend.close()
+
+
+def test_deleted_usage_leaves_the_disk(path: Path) -> None:
+    backend = opened(path)
+    backend.write(CreateSession(tenant=T, session=Session(id="s", tenant=T)))
+    in_turn(backend, "s", "t1")
+    call(backend, "s", "c1", WORD)
+    backend.write(commit("s", "t2", state={"kept": 1}))
+    assert found(path)
+    assert b'"cost"' in journal_of(path, "s").read_bytes()
+    gone = backend.write(DeleteUsage(tenant=T, session="s"))
+    assert (gone.executions, gone.records) == (1, 1)
+    assert found(path) == []
+    assert b'"cost"' not in journal_of(path, "s").read_bytes()
+    assert len(lines(journal_of(path, "s"))) == 1
+    for _ in range(2):
+        stats, used = backend.read(
+            [GetStats(tenant=T, session="s"), ListUsage(tenant=T, session="s")]
+        )
+        assert (stats.calls, stats.tool_calls, stats.turns, used) == (0, 0, 2, [])
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        backend.close()
+        backend = opened(path)
+    backend.close()
+
+
+def test_a_disk_that_dies_at_every_step_of_a_loose_purge(path: Path) -> None:
+    backend = opened(path, 1)
+    fill_kept(backend)
+    beside(backend, "loose", WORD)
+    backend.close()
+    outcomes = []
+    for limit in range(1, 40):
+        copy = path.with_name(f"copy{limit}")
+        shutil.copytree(path, copy)
+        acked = dies_after(copy, limit)
+        backend = opened(copy)
+        rest = found(copy)
+        assert not (acked and rest), (limit, rest)
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        left = backend.write(PurgeSession(tenant=T, id="loose")).removed
+        assert bool(left) == bool(rest), limit
+        assert found(copy) == []
+        backend.close()
+        shutil.rmtree(copy)
+        outcomes.append(acked)
+        if outcomes[-3:] == [True] * 3:
+            break
+    assert outcomes[0] is False
+    assert outcomes[-1] is True
+
+
+def dies_after(path: Path, limit: int) -> bool:
+    """Whether the purge was acknowledged by a disk that takes so many calls and then no more."""
+    calls = 0
+    armed = False
+
+    def fails(name: str, count: int) -> OSError | None:
+        nonlocal calls
+        calls += armed
+        return OSError(errno.EIO, "the disk is gone") if calls >= limit and armed else None
+
+    backend = open_file(str(path), clock=CLOCK, disk=Watching(fails), snapshot_lines=NEVER)
+    try:
+        armed = True
+        with suppress(LedgerstoneError):
+            backend.write(PurgeSession(tenant=T, id="loose"))
+            return True
+        return False
+    finally:
+        backend.close()
