@@ -25,7 +25,17 @@ T = TypeVar("T")
 
 _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
-_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def _plain(value: object) -> object:
+    """Subclasses of text and numbers (numpy's float64 is one) as what they are below."""
+    for kind in (str, float, int):
+        if isinstance(value, kind):
+            return str.__str__(value) if isinstance(value, str) else kind(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_encoder = msgspec.json.Encoder(order="deterministic", enc_hook=_plain)
 _decoder = msgspec.json.Decoder()
 
 
@@ -34,7 +44,8 @@ def encode_struct(value: msgspec.Struct, field: str) -> bytes:
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
-        data = _escaped(msgspec.to_builtins(value, order="deterministic"), field)
+        builtins = msgspec.to_builtins(value, order="deterministic", enc_hook=_plain)
+        data = _escaped(builtins, field)
     if len(data) > BODY_BYTES_MAX:
         _refuse_size(len(data), field)
     return data
@@ -48,7 +59,7 @@ def encode_json(value: object, field: str) -> bytes:
             check_json(value, field)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError, OverflowError):
         check_json(value, field)
-        data = _escaped(msgspec.to_builtins(value, order="sorted"), field)
+        data = _escaped(msgspec.to_builtins(value, order="sorted", enc_hook=_plain), field)
     if len(data) > BODY_BYTES_MAX:
         _refuse_size(len(data), field)
     return data

@@ -234,22 +234,50 @@ class ExecutionResolved(Conflict):
 class BudgetExceeded(Conflict):
     """A commit would use more than a budget allows; nothing of it happened.
 
-    `unit` is a currency or "tokens". `used` is what the period has seen, `asked` what the commit
-    would add: None when its cost is not known in the budget's currency.
+    `unit` is a currency or "tokens"; money is in nano-units of it here, in whole units in the
+    text. `used` is what the period has seen, `asked` what the commit would add: None when its
+    cost is not known in the budget's currency. `scope` and `subject` say whose budget it is.
     """
 
-    def __init__(self, id: str, limit: int, used: int, asked: int | None, unit: str) -> None:
-        more = "a use of unknown cost" if asked is None else f"{asked} more"
-        super().__init__(f"budget {id} exceeded: {used} of {limit} {_unit(unit)} used, {more}")
+    def __init__(
+        self,
+        id: str,
+        limit: int,
+        used: int,
+        asked: int | None,
+        unit: str,
+        *,
+        scope: str = "tenant",
+        subject: str | None = None,
+        period: str = "total",
+    ) -> None:
+        whose = f"{scope} {subject}" if subject else f"the {scope}"
+        per = "in total" if period == "total" else f"per {period}"
+        if asked is None:
+            more, first = f"this use has no known cost in {unit}", "give its cost or a price"
+        else:
+            more, first = f"this asks for {_amount(asked, unit)} more", "raise it with usage.budget"
+        super().__init__(
+            f"the budget of {whose} ({per}) is exceeded: {_amount(used, unit)} of "
+            f"{_amount(limit, unit)} {unit} used, {more}; {first}, or record what was used "
+            f"already with over_budget=True (budget {id})"
+        )
         self.id = id
         self.limit = limit
         self.used = used
         self.asked = asked
         self.unit = unit
+        self.scope = scope
+        self.subject = subject
+        self.period = period
 
 
-def _unit(unit: str) -> str:
-    return unit if unit == "tokens" else f"nano-{unit}"
+def _amount(count: int, unit: str) -> str:
+    """Tokens as they are, money in units of its currency: to the last digit, at least two."""
+    if unit == "tokens":
+        return str(count)
+    whole, rest = divmod(abs(count), 10**9)
+    return f"{'-' * (count < 0)}{whole}.{f'{rest:09d}'.rstrip('0'):0<2}"
 
 
 class QuotaExceeded(Conflict):

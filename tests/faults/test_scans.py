@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.api_sync import message_reads, nodes, sessions
+from ledgerstone.api_sync import (
+    artifacts,
+    embeddings,
+    evidence,
+    memories,
+    message_reads,
+    nodes,
+    pages,
+    sessions,
+    usage,
+)
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults import scans
 from ledgerstone.testing.faults.crowds import switching_often
+from ledgerstone.testing.faults.kept_scans import KEPT_SCANS, KeptDisturber
 from ledgerstone.testing.faults.scans import CountsReads, Disturber, PagesByOffset, Scan, judged
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from tests.backends.places import quick_disk
@@ -20,14 +32,15 @@ from tests.faults.places import PLACES, Place, every_place
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-Lasting = Callable[[Disturber], list[str]]
+Lasting = Callable[[Any], list[str]]
 Change = Callable[[Backend], Backend]
 
-NOUNS: dict[str, tuple[dict[str, Scan], Lasting]] = {
-    "messages": (scans.MESSAGE_SCANS, lambda one: one.messages),
-    "nodes": (scans.NODE_SCANS, lambda one: one.messages),
-    "turns": (scans.TURN_SCANS, lambda one: one.turns),
-    "sessions": (scans.SESSION_SCANS, lambda one: one.sessions),
+NOUNS: dict[str, tuple[dict[str, Scan], Lasting, type[Disturber]]] = {
+    "messages": (scans.MESSAGE_SCANS, lambda one: one.messages, Disturber),
+    "nodes": (scans.NODE_SCANS, lambda one: one.messages, Disturber),
+    "turns": (scans.TURN_SCANS, lambda one: one.turns, Disturber),
+    "sessions": (scans.SESSION_SCANS, lambda one: one.sessions, Disturber),
+    "what is kept": (KEPT_SCANS, lambda one: one.kept, KeptDisturber),
 }
 
 
@@ -37,6 +50,13 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_reads, "CHUNK", scans.PAGE)
     monkeypatch.setattr(nodes, "CHUNK", scans.PAGE)
     monkeypatch.setattr(sessions, "LIMIT_MAX", scans.PAGE)
+    for module in (memories, embeddings, artifacts):
+        monkeypatch.setattr(module, "CHUNK", scans.PAGE)
+    monkeypatch.setattr(usage, "LIMIT_MAX", scans.PAGE)
+    # What is not told a chunk takes the usual one, which was fixed when the class was made.
+    usual = {**(pages.Pages.__init__.__kwdefaults__ or {}), "chunk": scans.PAGE}
+    monkeypatch.setattr(pages.Pages.__init__, "__kwdefaults__", usual)
+    monkeypatch.setattr(evidence.Evidence._rows, "__defaults__", (scans.PAGE,))
 
 
 @contextmanager
@@ -55,7 +75,7 @@ def scan_all(
     noun: str, place: Place, folder: Path, change: Change, pages: int, seed: int, line: Line
 ) -> None:
     """Every way to read this noun, each on a new store and with its share of the pages."""
-    ways, lasting_of = NOUNS[noun]
+    ways, lasting_of, disturb = NOUNS[noun]
     changes = 0
     for n, (way, scan) in enumerate(ways.items()):
         home = folder / f"{n}"
@@ -63,7 +83,7 @@ def scan_all(
         with (
             two_handles(place, home) as (reader, writer),
             switching_often(),
-            Disturber(Store(writer), seed) as disturber,
+            disturb(Store(writer), seed) as disturber,
         ):
             counter = CountsReads(change(reader), disturber)
             store = Store(counter)

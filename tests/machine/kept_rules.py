@@ -25,12 +25,14 @@ from ledgerstone.commands.blobs import (
     GetBlob,
     PutChunk,
 )
+from ledgerstone.commands.sessions import CopySession, PurgeSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.commands.usage import DeleteUsage
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.blobs import Blob
 from ledgerstone.records.messages import MessageBody
 from ledgerstone.records.parts import Image
+from ledgerstone.records.sessions import Session
 from tests.machine import draws, kept_checks, kept_draws, memory_draws, writes
 
 KEPT = (
@@ -39,6 +41,7 @@ KEPT = (
     "ask_about_what_is_kept",
     "change_session",
     "commit_a_turn",
+    "copy_anew",
     "decide_and_call",
     "keep_a_while",
     "keep_in_a_commit",
@@ -221,6 +224,21 @@ class KeptRules(RuleBasedStateMachine):
     def refs_of(self, tenant: str) -> set[str]:
         found = self.model.read([GetBlob(tenant=tenant, ref=ref) for ref in kept_draws.REFS])
         return {blob.ref for blob in found if blob is not None}
+
+    @rule(
+        tenant=draws.tenants,
+        source=st.sampled_from(("s1", "s1", "s2")),
+        into=st.sampled_from(("s3", "s3", "s2")),
+        whole=st.booleans(),
+        keep_runs=st.booleans(),
+    )
+    def copy_anew(self, tenant: str, source: str, into: str, whole: bool, keep_runs: bool) -> None:
+        """Everything of one session goes, and what it needs of another comes."""
+        self.send(PurgeSession(tenant=tenant, id=into, keep_runs=keep_runs))
+        self.uses_made += 1
+        made = Session(id=into, tenant=tenant, user="u1")
+        turn = f"copy {self.uses_made}"
+        self.send(CopySession(tenant=tenant, source=source, target=made, whole=whole, turn=turn))
 
     @rule(query=kept_draws.questions())
     def ask_about_what_is_kept(self, query: Query[Any]) -> None:

@@ -33,6 +33,7 @@ from ledgerstone.commands.memories import (
     SweepMemories,
     TouchMemory,
 )
+from ledgerstone.rules.matching import encode_filter, parse_filter
 from tests.machine import draws
 
 US = 1_000_000
@@ -62,6 +63,21 @@ vectors = st.sampled_from((*VECTORS[:3] * 4, VECTORS[3]))
 embedding_ids = st.sampled_from(("e1", "e2", "e3", "e4"))
 values = draws.small_json.map(lambda value: encode_json({"v": value}, "value"))
 memory_names = st.builds(MemoryName, namespaces, keys)
+
+
+filters = st.sampled_from(
+    (
+        None,
+        None,
+        {"v": 1},
+        {"v": {"$ne": 1}},
+        {"v": {"$gte": 0, "$lt": 2}},
+        {"v": {"$in": ["x", True, None]}},
+        {"v.a": {"$exists": False}},
+        {"v.a.b": [1, None]},
+        {"v": {"a": 1}},
+    )
+).map(lambda given: encode_filter(parse_filter(given)))
 
 
 @st.composite
@@ -133,6 +149,7 @@ def memory_questions(draw: st.DrawFn) -> Query[Any]:
                 GetMemories(names=draw(draws.once(memory_names, 3)), **common),
                 SearchMemories(
                     namespace=draw(namespaces),
+                    filter=draw(filters),
                     after=draw(st.one_of(st.none(), memory_names)),
                     limit=limit,
                     offset=draw(st.integers(0, 2)),

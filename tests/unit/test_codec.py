@@ -50,6 +50,36 @@ def test_keys_are_sorted_and_no_space_is_wasted() -> None:
     assert encode_json({"b": 1, "a": 2}, "x") == encode_json({"a": 2, "b": 1}, "x")
 
 
+class _Text(str):
+    pass
+
+
+class _Count(int):
+    pass
+
+
+class _Share(float):
+    """As numpy's float64 is one."""
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (_Text("a"), "a"),
+        ({"k": [_Count(3), _Share(2.5)]}, {"k": [3, 2.5]}),
+        ({_Text("k"): _Text("\ud800")}, {"k": "\ud800"}),
+        ({"k": _Count(1 << 80)}, {"k": 1 << 80}),
+    ],
+)
+def test_subclasses_of_text_and_numbers_are_what_they_are_below(given: Any, plain: Any) -> None:
+    assert encode_json(given, "x") == encode_json(plain, "x")
+
+
+def test_a_subclass_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="not JSON"):
+        encode_json({"k": _Share("nan")}, "x")
+
+
 def test_keys_are_sorted_by_code_point_at_every_level() -> None:
     keys = ["", " ", "A", "a", "aa", "é", "\u2603", "\uffff", "\U0001f600", "$set", "a.b", "\x00"]
     Random(3).shuffle(keys)

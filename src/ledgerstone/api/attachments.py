@@ -55,12 +55,14 @@ class AsyncAttachments:
         known = await measure(data)
         if id is not None and intake.known_ref(id, "id") != (known or id):
             raise InvalidValue("id", f"the bytes have another SHA-256: {known}")
-        known = known or id
         if known is not None:
             made = await self.intent(name, known, f"blob:{known}")
             await put_blob(self._handle, data, media_type=media, expected=known)
             return made
+        # A stream is known by what came; other bytes than announced are left to the collector.
         blob = await put_blob(self._handle, data, media_type=media)
+        if id is not None and blob.ref != id:
+            raise InvalidValue("id", f"the bytes have another SHA-256: {blob.ref}")
         made = await self.intent(name, blob.ref, f"blob:{blob.ref}")
         # Between the two a collector that spares nothing may have come by.
         touch = TouchBlob(tenant=self._handle.tenant, ref=blob.ref)

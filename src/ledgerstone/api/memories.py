@@ -115,6 +115,8 @@ class AsyncMemories:
     ) -> list[Memory]:
         """At or below a namespace: with a vector the nearest, best first, with their score;
         without one by namespace and key.
+
+        InvalidValue when the model's vectors have another dimension.
         """
         below = namespace_text(prefix, "prefix")
         conditions = parse_filter(filter)
@@ -148,7 +150,9 @@ class AsyncMemories:
 
         count = wanted
         while True:
-            rows = await self._nearest.search(KIND, query, count, model=model, accept=accept)
+            rows = await self._nearest.search(
+                KIND, query, count, model=model, accept=accept, strict=True
+            )
             values = await self._get(tuple(name_of(row.id) for _, row in rows))
             found = [
                 replace(value, score=score)

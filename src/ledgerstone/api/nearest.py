@@ -159,7 +159,4 @@ def _rows_max(space: Space) -> int:
 def _check_dimensions(spaces: list[Space], given: int) -> None:
     for space in spaces:
         if space.dimension != given:
-            raise InvalidValue(
-                "vector",
-                f"model {space.model!r} has {space.dimension} dimensions, this vector has {given}",
-            )
+            raise other_dimension(space.model, space.dimension, given)

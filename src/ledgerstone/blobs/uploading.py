@@ -181,7 +181,7 @@ class Uploading:
 
     def _refuse_size(self) -> NoReturn:
         said = f"{self._size_wanted} bytes were announced, {self._size} came"
-        raise InvalidValue("data", f"{CHANGED}: {said}")
+        raise InvalidValue("data", said)
 
     def _check(self) -> None:
         if self._over or self._stopped:

@@ -82,6 +82,12 @@ def _cost(cost: object, correction: bool) -> Cost:
     return cost
 
 
+def _limit(cost: Cost) -> Cost:
+    if _cost(cost, correction=True).nano < 0:
+        raise InvalidValue("cost", f"{cost.nano} is negative; a budget is 0 or more")
+    return cost
+
+
 def currency(value: object, field: str) -> str:
     """The code of a currency."""
     if not isinstance(value, str) or value not in CURRENCIES:
@@ -125,7 +131,7 @@ def budget_of(
     if cost is None and tokens is None:
         raise InvalidValue("cost", "give cost or tokens: a budget without a limit bounds nothing")
     if cost is not None:
-        _cost(cost, False)
+        _limit(cost)
     if tokens is not None:
         checks.whole(tokens, "tokens")
     per = cast(Period, checks.one_of(period, PERIODS, "period"))

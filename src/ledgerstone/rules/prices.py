@@ -21,11 +21,17 @@ from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage
 
 NANO = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000
-SEPARATORS = "-:@._/"
+SEPARATORS = "-:@"
 KNOWN_MAX = 1024
 FILE_BYTES_MAX = 1 << 24
 
 _BUILT_IN = __file__.removesuffix(".py") + ".json"
+_VERSION = re.compile(
+    rf"[{re.escape(SEPARATORS)}]"
+    r"(20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+    r"|20\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])|latest)\Z",
+    re.ASCII,
+)
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _AMOUNTS = ("input", "output", "cached_input", "cache_write")
 _NEEDED = ("input", "output")
@@ -71,8 +77,8 @@ def _rest(whole: int, part: int) -> int:
 class Prices:
     """A price list. Only what it names has a price: the cost of anything else is unknown.
 
-    A model is found by its own name, then as provider/model, then by the longest entry that its
-    name continues after a separator: a dated version costs what the model costs.
+    A model is found by its own name, then as provider/model, then so without the date or the
+    `latest` that it ends with. Any other ending may be another model, and is not guessed at.
     """
 
     def __init__(self, models: Mapping[str, Price | Mapping[str, Any]], *, as_of: str = "") -> None:
@@ -106,9 +112,8 @@ class Prices:
         except KeyError:
             pass
         names = [model] if not provider else [model, f"{provider}/{model}"]
+        names += [base for name in names if (base := _undated(name)) != name]
         found = next((self._models[name] for name in names if name in self._models), None)
-        if found is None:
-            found = self._by_prefix(names)
         if len(self._found) >= KNOWN_MAX:
             self._found = {}
         self._found[key] = found
@@ -120,14 +125,10 @@ class Prices:
         cost = None if price is None else price.cost(usage)
         return None if cost is None or abs(cost.nano) >= COUNT_BOUND else cost
 
-    def _by_prefix(self, names: list[str]) -> Price | None:
-        ends = [
-            name[:at]
-            for name in names
-            for at in range(len(name) - 1, 0, -1)
-            if name[at] in SEPARATORS and name[:at] in self._models
-        ]
-        return self._models[max(ends, key=len)] if ends else None
+
+def _undated(name: str) -> str:
+    """A model's name without its date or `latest`: gpt-4o-2024-08-06, claude-sonnet-4@20250514."""
+    return _VERSION.sub("", name)
 
 
 def open_prices(given: object) -> Prices:

@@ -263,12 +263,27 @@ def check_budget(budget: Budget, used_nano: int, used_tokens: int, asked: Asked)
     limit = budget.cost_nano
     if limit is not None:
         if not asked.priced:
-            raise BudgetExceeded(budget.id, limit, used_nano, None, budget.currency)
+            raise _exceeded(budget, limit, used_nano, None, budget.currency)
         if asked.nano > 0 and used_nano + asked.nano > limit:
-            raise BudgetExceeded(budget.id, limit, used_nano, asked.nano, budget.currency)
+            raise _exceeded(budget, limit, used_nano, asked.nano, budget.currency)
     limit = budget.tokens
     if limit is not None and asked.tokens > 0 and used_tokens + asked.tokens > limit:
-        raise BudgetExceeded(budget.id, limit, used_tokens, asked.tokens, "tokens")
+        raise _exceeded(budget, limit, used_tokens, asked.tokens, "tokens")
+
+
+def _exceeded(
+    budget: Budget, limit: int, used: int, asked: int | None, unit: str
+) -> BudgetExceeded:
+    return BudgetExceeded(
+        budget.id,
+        limit,
+        used,
+        asked,
+        unit,
+        scope=budget.scope,
+        subject=budget.subject,
+        period=budget.period,
+    )
 
 
 def subject_of(budget: Budget) -> str:

@@ -67,6 +67,11 @@ def check_dimension(model: str, fixed: int, count: int, data: bytes) -> None:
     """The vectors of one model are of one dimension, as long as there are any."""
     given = dimension_of(data)
     if count and given != fixed:
-        raise InvalidValue(
-            "vector", f"model {model!r} has {fixed} dimensions, this vector has {given}"
-        )
+        raise other_dimension(model, fixed, given)
+
+
+def other_dimension(model: str, fixed: int, given: int) -> InvalidValue:
+    """The refusal of a vector that no vector of the model can be compared with."""
+    name = f"model {model!r}" if model else "the unnamed model"
+    unit = "dimension" if fixed == 1 else "dimensions"
+    return InvalidValue("vector", f"{name} has {fixed} {unit}, this vector has {given}")

@@ -50,11 +50,16 @@ where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session
 
 -- name: spent_between(tenant, whole, user, session, currency, first, last)
 -- What a budget's subject used on these days, in one currency and in tokens.
-select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), coalesce(sum(u.total), 0)
+select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if whole
+  coalesce(sum(u.total), 0) -- if whole
 from usage_days u -- if whole
-from sessions s join usage_days u on u.number = s.number -- if user
-from sessions s join usage_days u on u.number = s.number -- if session
 where u.tenant = :tenant -- if whole
+select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if user
+  coalesce(sum(u.total), 0) -- if user
+from sessions s join usage_days u on u.number = s.number -- if user
 where s.tenant = :tenant and s.purged = 0 and s.user = :user -- if user
+select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if session
+  coalesce(sum(u.total), 0) -- if session
+from sessions s join usage_days u on u.number = s.number -- if session
 where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session
   and u.day >= :first and u.day < :last

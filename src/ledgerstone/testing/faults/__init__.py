@@ -18,7 +18,7 @@
     queue_poison    items that fail for ever, or kill their worker
     queue_sabotage  backends that forget a rule of the queue
     backups     copies made under load: a prefix of what was acknowledged
-    scans       page by page while others append, delete and branch
+    scans       page by page while others append, delete and branch; also kept_scans
     handles     several handles on one place in one process, others come and go
     cancels     a coroutine that is cancelled at each of its awaits in turn
     sabotage    backends that lie: each harness has to find them out; also sabotage_rules

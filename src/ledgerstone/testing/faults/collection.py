@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, TypeVar
 
@@ -93,11 +94,28 @@ class Expected:
     def __init__(self) -> None:
         self.put: dict[str, int] = {}
         self.intended: dict[tuple[str, str], int] = {}
+        self._removing: Counter[str] = Counter()
+        self._removed: Counter[str] = Counter()
 
-    def forget(self, session: str) -> None:
-        """The session is about to be purged: from here on it is promised nothing."""
-        for place in [place for place in self.intended if place[0] == session]:
-            del self.intended[place]
+    @contextmanager
+    def removing(self, session: str) -> Iterator[None]:
+        """While the intents of a session may be removed it is promised nothing."""
+        self._removing[session] += 1
+        try:
+            yield
+        finally:
+            self._removing[session] -= 1
+            self._removed[session] += 1
+            for place in [place for place in self.intended if place[0] == session]:
+                del self.intended[place]
+
+    def moment(self, session: str) -> tuple[int, int]:
+        """Equal at two moments, with a zero: nobody removed anything in between."""
+        return self._removing[session], self._removed[session]
+
+    def needs(self, session: str, ref: str) -> bool:
+        """Whether an intent of the session must still be there."""
+        return self._removing[session] == 0 and (session, ref) in self.intended
 
 
 class Author:
@@ -124,6 +142,7 @@ class Author:
             self.delete_artifact: 9,
             self.forget: 3,
             self.purge: 5,
+            self.copy: 3,
         }
         while True:
             (act,) = self._random.choices(list(acts), list(acts.values()))
@@ -162,12 +181,16 @@ class Author:
             turn.attach(attached)
 
     def attach_without_commit(self) -> None:
-        """A process that never comes to its commit; the bytes wait for it for a day."""
-        session, since_us = self._session(), self._clock.now_us()
-        data = self._random.choice(LONELY)
+        """A process that never comes to its commit; the bytes wait for it for a day.
+
+        The day begins with the first intent for these bytes: a repeated one changes nothing.
+        """
+        session, data = self._session(), self._random.choice(LONELY)
         given: Any = data if self._random.random() < 0.5 else iter((data,))
+        before = self._expected.moment(session)
         attached = self._store.attachments.put(session, given)
-        self._expected.intended[session, attached.id] = since_us
+        if before == self._expected.moment(session) and before[0] == 0:
+            self._expected.intended[session, attached.id] = attached.intent_us
 
     def show(self) -> None:
         """A message that names bytes which were put before."""
@@ -192,15 +215,21 @@ class Author:
         return self._random.choice(NAMES)
 
     def forget(self) -> None:
-        if self._expected.intended:
-            place = self._random.choice(list(self._expected.intended))
-            del self._expected.intended[place]
-            self._store.attachments.forget(*place)
+        session, data = self._session(), self._random.choice(LONELY)
+        with self._expected.removing(session):
+            self._store.attachments.forget(session, sha256(data))
 
     def purge(self) -> None:
         session = self._session()
-        self._expected.forget(session)
-        self._store.sessions.purge(session)
+        with self._expected.removing(session):
+            self._store.sessions.purge(session)
+
+    def copy(self) -> None:
+        """What the messages of one session need, the messages of its copy need too."""
+        source, target = SESSIONS[0], SESSIONS[-1]
+        with self._expected.removing(target):
+            self._store.sessions.purge(target)
+        self._store.sessions.copy(source, target)
 
 
 class Fight:
@@ -304,7 +333,8 @@ class Fight:
             if now_us - put_us < GRACE_S * US_PER_S:
                 yield "put lately", ref
         for (session, ref), at_us in self._expected.intended.items():
-            if now_us - at_us < INTENTS_GRACE_S * US_PER_S:
+            young = now_us - at_us < INTENTS_GRACE_S * US_PER_S
+            if young and self._expected.needs(session, ref):
                 yield f"intent of {session}", ref
 
     def left_over(self) -> Iterator[str]:
