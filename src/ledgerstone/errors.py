@@ -37,6 +37,8 @@ Errors carry fields, not prose; the text is made from them. Absence on a read is
 
 from __future__ import annotations
 
+from ledgerstone.money import in_units
+
 
 class LedgerstoneError(Exception):
     """The root of every error this package raises."""
@@ -234,9 +236,8 @@ class ExecutionResolved(Conflict):
 class BudgetExceeded(Conflict):
     """A commit would use more than a budget allows; nothing of it happened.
 
-    `unit` is a currency or "tokens"; money is in nano-units of it here, in whole units in the
-    text. `used` is what the period has seen, `asked` what the commit would add: None when its
-    cost is not known in the budget's currency. `scope` and `subject` say whose budget it is.
+    `unit` is "tokens" or a currency, and then the counts are nano-units of it. `used` is what the
+    period has seen, `asked` what the commit would add: None when its cost there is not known.
     """
 
     def __init__(
@@ -246,38 +247,25 @@ class BudgetExceeded(Conflict):
         used: int,
         asked: int | None,
         unit: str,
-        *,
         scope: str = "tenant",
         subject: str | None = None,
         period: str = "total",
     ) -> None:
-        whose = f"{scope} {subject}" if subject else f"the {scope}"
-        per = "in total" if period == "total" else f"per {period}"
-        if asked is None:
-            more, first = f"this use has no known cost in {unit}", "give its cost or a price"
-        else:
-            more, first = f"this asks for {_amount(asked, unit)} more", "raise it with usage.budget"
+        say = str if unit == "tokens" else in_units
+        whose = f"{scope} {subject}" if subject else scope
+        more, step = "a use of unknown cost", f"give its cost in {unit}"
+        if asked is not None:
+            more, step = f"{say(asked)} more asked for", "raise it with usage.budget"
         super().__init__(
-            f"the budget of {whose} ({per}) is exceeded: {_amount(used, unit)} of "
-            f"{_amount(limit, unit)} {unit} used, {more}; {first}, or record what was used "
-            f"already with over_budget=True (budget {id})"
+            f"budget of {whose} ({period}) exceeded: {say(used)} of {say(limit)} {unit} used, "
+            f"{more}; {step}, or record what was used already with over_budget=True"
         )
         self.id = id
         self.limit = limit
         self.used = used
         self.asked = asked
         self.unit = unit
-        self.scope = scope
-        self.subject = subject
-        self.period = period
-
-
-def _amount(count: int, unit: str) -> str:
-    """Tokens as they are, money in units of its currency: to the last digit, at least two."""
-    if unit == "tokens":
-        return str(count)
-    whole, rest = divmod(abs(count), 10**9)
-    return f"{'-' * (count < 0)}{whole}.{f'{rest:09d}'.rstrip('0'):0<2}"
+        self.scope, self.subject, self.period = scope, subject, period
 
 
 class QuotaExceeded(Conflict):

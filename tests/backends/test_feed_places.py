@@ -12,7 +12,7 @@ from ledgerstone.commands.sessions import SweepPurged
 from ledgerstone.errors import Corrupt
 from tests.backends.journals import bed, filled, journal_of
 
-BLANK = (0, 0, "", "", b"", b"", 0, 0, 0, 0, None, None)
+BLANK = (0, 0, "", "", b"", b"", 0, 0, 0, 0, None, None, None)
 
 
 def say(store: Store, *sessions: str) -> None:

@@ -37,14 +37,15 @@ def variants(statement: Statement) -> list[str]:
         return [statement.text]
     needs = {name for names, _ in statement._lines for name in names}
     choices = [_choices(statement, word) for word in ("select", "order by")]
+    # A column that is given, or left empty in its place.
+    choices += [{name, f"each_{name[3:]}"} for name in sorted(needs) if name.startswith("no_")]
     picked = set().union(*choices)
     options = [{name} for name in sorted(needs - picked)] + [set(), needs - picked]
-    found = []
-    for columns, order, option in itertools.product(
-        sorted(choices[0]) or [""], sorted(choices[1]) or [""], options
-    ):
-        found.append(statement.variant(frozenset({columns, order} | option))[0])
-    return found
+    return [
+        statement.variant(frozenset(option.union(chosen)))[0]
+        for option in options
+        for chosen in itertools.product(*(sorted(one) or [""] for one in choices))
+    ]
 
 
 def _choices(statement: Statement, word: str) -> set[str]:

@@ -195,7 +195,7 @@ def test_opening_on_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     """Needs no rights: a typed error, everything acknowledged readable, and it goes on after."""
-    tried = under_a_limit(tmp_path / "store.db", 600_000)
+    tried = under_a_limit(tmp_path / "store.db", 800_000)
     # SQLite takes the refusal for a failed write; of a COMMIT nobody knows then how it ended.
     assert tried.error in ("StorageFull", "Unavailable", "OutcomeUnknown"), tried
     assert tried.acked > 10

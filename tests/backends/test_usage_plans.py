@@ -27,7 +27,7 @@ PLANS: dict[str, list[set[str]]] = {
     "last_used_day": [{"whole"}, {"session"}, {"user"}],
 }
 CASES = [(name, given) for name, variants in PLANS.items() for given in variants]
-SMALL = ("SCAN b", "SCAN below", "SCAN CONSTANT ROW")
+SMALL = ("SCAN path", "SCAN CONSTANT ROW")
 """What the question itself names."""
 
 

@@ -113,6 +113,7 @@ def test_every_error_travels_with_its_fields() -> None:
         errors.LeaseHeld("s", "o", 3),
         errors.ClaimLost("s", "c"),
         errors.Corrupt("t", "k", "f", "r"),
+        errors.BudgetExceeded("b", 5, 4, None, "USD", "session", "s", "day"),
         errors.Busy("busy"),
     ]
     for error in samples:

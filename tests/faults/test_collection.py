@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
 import pytest
 
 from ledgerstone.backends.memory import MemoryBackend
@@ -61,8 +62,6 @@ def _counter(backend: Backend, place: BlobPlace, home: Path) -> Callable[[], int
 
 
 def _keys_in(path: str) -> int:
-    import apsw
-
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
     try:
         (row,) = connection.execute(

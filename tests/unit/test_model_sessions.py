@@ -250,7 +250,14 @@ def test_purge_hides_everything_at_once_and_leaves_a_stub() -> None:
     with pytest.raises(RevisionMoved):
         bench.write(PurgeSession(tenant=T, id=S, expected_revision=7))
     receipt = bench.write(PurgeSession(tenant=T, id=S, expected_revision=1))
-    assert receipt == Receipt(session=S, existed=True, incarnation=1, fence=lease.fence, link=link)
+    assert receipt == Receipt(
+        session=S,
+        existed=True,
+        incarnation=1,
+        fence=lease.fence,
+        link=link,
+        removed={"attachments": 1},
+    )
     for query in (
         GetSession(tenant=T, id=S),
         GetHead(tenant=T, id=S),

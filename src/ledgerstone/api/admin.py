@@ -150,6 +150,7 @@ class AsyncAdmin:
         In this order: intents of attachments that no turn used, unused values of sessions,
         uploads that never ended, blobs without an artifact or an attachment, expired memories.
         Nothing younger than `older_than_s` goes (with 0 an upload that is going on fails).
+        An upload that takes longer fails, and what it wrote goes after twice that time.
         Corrupt, before anything is removed, when a live checkpoint can not be read.
         `on_progress(phase, done, total)`. Several collectors may run at once.
         """

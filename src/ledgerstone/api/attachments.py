@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api.blob_writing_async import Data, measure
+from ledgerstone.api.blob_writing_async import Data, measure, upload
 from ledgerstone.api.blobs import put_blob
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands import attachments as commands
@@ -59,10 +59,7 @@ class AsyncAttachments:
             made = await self.intent(name, known, f"blob:{known}")
             await put_blob(self._handle, data, media_type=media, expected=known)
             return made
-        # A stream is known by what came; other bytes than announced are left to the collector.
-        blob = await put_blob(self._handle, data, media_type=media)
-        if id is not None and blob.ref != id:
-            raise InvalidValue("id", f"the bytes have another SHA-256: {blob.ref}")
+        blob = await upload(self._handle, data, media_type=media, size_bytes=None, expected=id)
         made = await self.intent(name, blob.ref, f"blob:{blob.ref}")
         # Between the two a collector that spares nothing may have come by.
         touch = TouchBlob(tenant=self._handle.tenant, ref=blob.ref)

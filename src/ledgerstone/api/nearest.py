@@ -13,10 +13,9 @@ from functools import partial
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
-from ledgerstone.errors import InvalidValue
 from ledgerstone.ports.vectors import Accept
 from ledgerstone.records.embeddings import Space, VectorRow
-from ledgerstone.rules.vectors import FLOAT_BYTES
+from ledgerstone.rules.vectors import FLOAT_BYTES, other_dimension
 from ledgerstone.vectors.following import Followed, Found
 
 KEPT_BYTES = 256 * 1024 * 1024

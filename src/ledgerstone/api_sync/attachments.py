@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api.blob_writing_blocking import Data, measure
+from ledgerstone.api.blob_writing_blocking import Data, measure, upload
 from ledgerstone.api_sync.blobs import put_blob
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands import attachments as commands
@@ -56,12 +56,11 @@ class Attachments:
         known = measure(data)
         if id is not None and intake.known_ref(id, "id") != (known or id):
             raise InvalidValue("id", f"the bytes have another SHA-256: {known}")
-        known = known or id
         if known is not None:
             made = self.intent(name, known, f"blob:{known}")
             put_blob(self._handle, data, media_type=media, expected=known)
             return made
-        blob = put_blob(self._handle, data, media_type=media)
+        blob = upload(self._handle, data, media_type=media, size_bytes=None, expected=id)
         made = self.intent(name, blob.ref, f"blob:{blob.ref}")
         # Between the two a collector that spares nothing may have come by.
         touch = TouchBlob(tenant=self._handle.tenant, ref=blob.ref)

@@ -83,7 +83,7 @@ def put_blob(
         found = handle.write(touch)
         if found is not None and is_sound(handle, found):
             if size_bytes not in (None, found.size_bytes):
-                said = f"{size_bytes} bytes were announced, it has {found.size_bytes}"
-                raise InvalidValue("data", f"{intake.CHANGED}: {said}")
+                said = f"{size_bytes} bytes were announced, {found.size_bytes} came"
+                raise InvalidValue("data", said)
             return found
     return upload(handle, data, media_type=media_type, size_bytes=size_bytes, expected=expected)

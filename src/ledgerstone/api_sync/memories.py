@@ -116,6 +116,8 @@ class Memories:
     ) -> list[Memory]:
         """At or below a namespace: with a vector the nearest, best first, with their score;
         without one by namespace and key.
+
+        InvalidValue when the model's vectors have another dimension.
         """
         below = namespace_text(prefix, "prefix")
         conditions = parse_filter(filter)
@@ -149,7 +151,7 @@ class Memories:
 
         count = wanted
         while True:
-            rows = self._nearest.search(KIND, query, count, model=model, accept=accept)
+            rows = self._nearest.search(KIND, query, count, model=model, accept=accept, strict=True)
             values = self._get(tuple(name_of(row.id) for _, row in rows))
             found = [
                 replace(value, score=score)

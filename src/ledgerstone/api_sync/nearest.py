@@ -14,10 +14,9 @@ from functools import partial
 from ledgerstone.api.loop_blocking import offload
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
-from ledgerstone.errors import InvalidValue
 from ledgerstone.ports.vectors import Accept
 from ledgerstone.records.embeddings import Space, VectorRow
-from ledgerstone.rules.vectors import FLOAT_BYTES
+from ledgerstone.rules.vectors import FLOAT_BYTES, other_dimension
 from ledgerstone.vectors.following import Followed, Found
 
 KEPT_BYTES = 256 * 1024 * 1024
@@ -160,7 +159,4 @@ def _rows_max(space: Space) -> int:
 def _check_dimensions(spaces: list[Space], given: int) -> None:
     for space in spaces:
         if space.dimension != given:
-            raise InvalidValue(
-                "vector",
-                f"model {space.model!r} has {space.dimension} dimensions, this vector has {given}",
-            )
+            raise other_dimension(space.model, space.dimension, given)

@@ -19,6 +19,7 @@ from ledgerstone.commands.usage import (
     SetBudget,
     SummariseUsage,
 )
+from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake import usage as intake
 from ledgerstone.intake.checks import LIMIT_MAX, IdRef, SessionRef
@@ -127,6 +128,8 @@ class UsageBook:
         sum. From `since` on and before `until`: aware datetimes, dates (UTC), or microseconds.
         `include_children`: also of sessions that `session` is the parent of, and of theirs.
         """
+        if checks.flag(include_children, "include_children") and session is None:
+            raise InvalidValue("include_children", "give the session too: whose children?")
         return self._handle.ask(
             SummariseUsage(
                 tenant=self._handle.tenant,
@@ -135,7 +138,7 @@ class UsageBook:
                 user=None if user is None else ids.check_id(user, "user"),
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
-                include_children=checks.flag(include_children, "include_children"),
+                include_children=include_children,
             )
         )
 

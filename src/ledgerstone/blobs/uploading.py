@@ -107,7 +107,8 @@ class Uploading:
             if self._size_wanted not in (None, self._size):
                 self._refuse_size()
             if self._expected not in (None, ref):
-                raise InvalidValue("data", f"{CHANGED}: its SHA-256 is {ref}")
+                said = f"its SHA-256 is {ref}, not {self._expected}"
+                raise InvalidValue("data", f"{said}: it {CHANGED}, or the given one is wrong")
             with self._place_calls():
                 self._writer.finish()
             command = FinishUpload(

@@ -9,11 +9,11 @@ import msgspec
 
 from ledgerstone import Cost, Execution, Store
 from ledgerstone.cli.output import moment, plural, print_line, print_table, size, visible
+from ledgerstone.money import in_units
 from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.stats import Stats, UsageSum
 
-NANO = 1_000_000_000
 LINES_MAX = 20
 """So many of each are printed; --json has all of them."""
 
@@ -55,16 +55,10 @@ def print_kept(kept: Kept) -> None:
 
 def money(costs: Sequence[Cost], unpriced: int = 0) -> str:
     """`0.012 USD`, one amount for each currency; what has no price is said, never taken as 0."""
-    known = [f"{_amount(cost.nano)} {cost.currency}" for cost in costs]
+    known = [f"{in_units(cost.nano)} {cost.currency}" for cost in costs]
     if unpriced:
         known.append(f"{plural(unpriced, 'call')} without a price")
     return " + ".join(known) or "nothing"
-
-
-def _amount(nano: int) -> str:
-    sign, whole, rest = "-" if nano < 0 else "", abs(nano) // NANO, abs(nano) % NANO
-    digits = f"{rest:09d}".rstrip("0")
-    return f"{sign}{whole}.{digits:<02}"
 
 
 def _calls(stats: Stats) -> str:

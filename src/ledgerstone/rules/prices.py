@@ -16,10 +16,10 @@ import msgspec
 
 from ledgerstone.codec import parse_strict
 from ledgerstone.errors import InvalidValue
+from ledgerstone.money import NANO
 from ledgerstone.records.currencies import CURRENCIES
 from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage
 
-NANO = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000
 SEPARATORS = "-:@"
 KNOWN_MAX = 1024

@@ -280,9 +280,9 @@ def _exceeded(
         used,
         asked,
         unit,
-        scope=budget.scope,
-        subject=budget.subject,
-        period=budget.period,
+        budget.scope,
+        budget.subject,
+        budget.period,
     )
 
 

@@ -17,7 +17,7 @@ from ledgerstone.sql.tx import Tx
 class Commit(msgspec.Struct):
     """What the parts of a commit share; leaf, tip and tip_seq are of the command's branch.
 
-    `main_id` is the id of main's tip as it was found.
+    `main_id` is the id of main's tip as it was found, `bounded` whether there may be budgets.
     `links` is what the chain will know of the new nodes: (ord, parent, id, commitment).
     `runs` are the rows of the runs it names, `gone` the ords tombstoned here.
     `recount`: main's counters must be counted anew.
@@ -28,6 +28,7 @@ class Commit(msgspec.Struct):
     moment_us: int
     revision: int
     main_id: str | None
+    bounded: int
     leaf: int = 0
     tip: int = 0
     tip_seq: int = 0

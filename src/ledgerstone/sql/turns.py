@@ -46,15 +46,16 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     if row is None:
         if command.create is None:
             raise SessionNotFound(command.session)
-        head, run_known, tip_id = await insert_session(tx, command.tenant, command.create), 1, None
+        head = await insert_session(tx, command.tenant, command.create)
+        run_known, bounded, tip_id = 1, 1, None
     else:
-        head = HeadRow(*row[:-3])
-        turn_known, run_known, tip_id = row[-3:]
+        head = HeadRow(*row[:-4])
+        turn_known, run_known, bounded, tip_id = row[-4:]
         if turn_known:
             return await _repeat(tx, head, command)
     check_alive(command.session, head)
     check_guard(command.session, head, command.guard, tx.now_us)
-    commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1, tip_id)
+    commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1, tip_id, bounded)
     if command.complete:
         await complete_claims(tx, command.session, head, command.complete)
         commit.effects["completed"] = list(command.complete)

@@ -28,7 +28,8 @@ async def count_usage(tx: Tx, commit: Commit) -> None:
     command, head = commit.command, commit.head
     entries = command.usage
     head.ledger = ledger.merge(head.ledger, entries)
-    await spend(tx, commit, entries)
+    if commit.bounded:
+        await spend(tx, commit, entries)
     for key, line in rules.by_day(entries, commit.moment_us).items():
         row = (head.number, *key, *msgspec.structs.astuple(line))
         if await tx.run("add_usage_day", *row):

@@ -27,7 +27,7 @@ async def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
         await _add_uses(tx, query, tally)
         return tally.sums(query.by)
     first, last = rules.whole_days(query.since_us, query.until_us)
-    parts = {f"by_{name}": name in query.by for name in _PARTING}
+    parts = {f"{'each' if name in query.by else 'no'}_{name}": True for name in _PARTING}
     rows = await tx.pick("sum_usage", first=first, last=last, **parts, **_scope(query))
     for session, user, day, model, provider, source, currency, *counts in rows:
         key = (day, model, provider, source, currency)

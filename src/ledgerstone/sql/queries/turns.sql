@@ -1,7 +1,8 @@
 -- The hot path: what one commit reads and writes, and the history of commits.
 
 -- name: find_commit(tenant, id, turn, run)
--- The head as `find_head` gives it; then whether the turn and the run are known, and main's last id.
+-- The head as `find_head` gives it; then whether the turn and the run are known, whether anybody
+-- has a budget, and main's last id.
 select h.number, s.incarnation, s.deleted_us,
   h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
   h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
@@ -10,6 +11,7 @@ select h.number, s.incarnation, s.deleted_us,
   exists (select 1 from turns t where t.id = :turn and t.number = h.number),
   exists (select 1 from runs r where r.id = :run)
     or exists (select 1 from kept_runs k where k.tenant = :tenant and k.id = :run),
+  exists (select 1 from budgets b where b.tenant = :tenant),
   (select n.id from nodes n where n.key = (h.number << 32) + h.tip)
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.id = :id and s.purged = 0

@@ -37,14 +37,20 @@ select currency, sum(calls), sum(input), sum(output), sum(cached_input), sum(cac
   sum(reasoning), sum(total), sum(cost_nano)
 from usage_days where number = :number group by currency
 
--- name: sum_usage(tenant, whole, session, below, user, first, last, by_session, by_user, by_day)
+-- name: sum_usage(tenant, whole, session, below, user, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
 -- Whole days summed; a column that nobody groups by is left empty and does not part the sums.
 with recursive path (id) as ( -- if below
   select :below union -- if below
   select c.id from path cross join sessions c -- if below
     where c.tenant = :tenant and c.parent = path.id and c.purged = 0) -- if below
-select case when :by_session then s.id end, case when :by_user then s.user end,
-  case when :by_day then u.day else 0 end, u.model, u.provider, u.source, u.currency, sum(u.calls), sum(u.input), sum(u.output),
+select
+  s.id, -- if each_session
+  null, -- if no_session
+  s.user, -- if each_user
+  null, -- if no_user
+  u.day, -- if each_day
+  0, -- if no_day
+  u.model, u.provider, u.source, u.currency, sum(u.calls), sum(u.input), sum(u.output),
   sum(u.cached_input), sum(u.cache_write), sum(u.reasoning), sum(u.total), sum(u.cost_nano)
 from usage_days u join sessions s on s.number = u.number
 where s.tenant = :tenant and s.purged = 0

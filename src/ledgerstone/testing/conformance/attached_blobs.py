@@ -77,6 +77,14 @@ class TestAttachedBytes:
         assert caught.value.field == "id"
         assert (counts(backend).blobs, counts(backend).uploads) == (1, 0)
 
+    def test_a_stream_is_read_though_its_bytes_are_known(self, backend: Bed) -> None:
+        store = backend.store
+        store.blobs.put(b"bytes")
+        with pytest.raises(InvalidValue, match="or the given one is wrong"):
+            store.attachments.put("s", [b"other"], id=REF)
+        assert store.attachments.list("s") == []
+        assert (counts(backend).blobs, counts(backend).uploads) == (1, 0)
+
     @pytest.mark.parametrize("data", ["text", None, 5])
     def test_what_is_no_bytes_leaves_no_intent(self, backend: Bed, data: Any) -> None:
         with pytest.raises(InvalidValue):

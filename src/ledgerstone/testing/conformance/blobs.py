@@ -183,6 +183,10 @@ class TestRefusedBlobs:
         assert caught.value.field == "data"
         assert counts(backend) == BlobCounts()
 
+    def test_the_keys_of_a_dictionary_are_not_read(self, backend: Bed) -> None:
+        with pytest.raises(InvalidValue, match="a Path or a stream expected, got dict"):
+            backend.store.blobs.put(WRONG_DATA["a dictionary"])
+
     @pytest.mark.parametrize("media", ["", "text", "/", "a/", "a b/c", "a/b\n", "a/" + "b" * 300])
     def test_a_media_type_has_two_parts(self, backend: Bed, media: str) -> None:
         with pytest.raises(InvalidValue) as caught:
@@ -192,14 +196,15 @@ class TestRefusedBlobs:
     @pytest.mark.parametrize("size", [0, 4, 6])
     def test_another_size_stores_nothing(self, backend: Bed, size: int) -> None:
         for data in (b"hello", [b"hel", b"lo"]):
-            with pytest.raises(InvalidValue) as caught:
+            with pytest.raises(InvalidValue, match="bytes were announced") as caught:
                 backend.store.blobs.put(data, size_bytes=size)
             assert caught.value.field == "data"
+            assert "changed" not in str(caught.value)
         assert counts(backend) == BlobCounts()
 
     def test_another_size_of_known_bytes_is_refused(self, backend: Bed) -> None:
         backend.store.blobs.put(b"hello")
-        with pytest.raises(InvalidValue):
+        with pytest.raises(InvalidValue, match="data: 4 bytes were announced, 5 came"):
             backend.store.blobs.put(b"hello", size_bytes=4)
 
     @pytest.mark.parametrize("size", [-1, True, 1.5, "5"])

@@ -76,6 +76,32 @@ class TestBudgets:
         (state,) = store.usage.remaining("a")
         assert (state.cost_left, state.tokens_left) == (Cost(0, "EUR"), None)
 
+    def test_a_refusal_says_whose_budget_how_much_and_what_to_do(self, backend: Bed) -> None:
+        usage = backend.store.usage
+        usage.budget(session="a", cost=Cost(1_300_000), period="day")
+        usage.budget(user="ann", tokens=50)
+        usage.record("a", "m", Usage(10), cost=Cost(1_250_000))
+        with pytest.raises(BudgetExceeded) as refused:
+            usage.record("a", "m", Usage(1), cost=Cost(2_000_000_000))
+        said = str(refused.value)
+        assert "session a (day) exceeded: 0.00125 of 0.0013 USD used, 2.00 more" in said
+        assert "usage.budget" in said
+        assert "over_budget=True" in said
+        error = refused.value
+        assert (error.limit, error.used, error.asked) == (1_300_000, 1_250_000, 2_000_000_000)
+        assert (error.scope, error.subject, error.period) == ("session", "a", "day")
+        with pytest.raises(BudgetExceeded, match="unknown cost; give its cost in USD, or"):
+            usage.record("a", "m", Usage(1))
+        with pytest.raises(BudgetExceeded, match=r"user ann \(total\) exceeded: 10 of 50 tokens"):
+            usage.record("b", "m", Usage(41))
+        usage.budget(tokens=20)
+        with pytest.raises(BudgetExceeded, match=r"^budget of tenant \(total\) exceeded"):
+            usage.record("c", "m", Usage(11))
+
+    def test_a_negative_limit_is_no_correction(self, backend: Bed) -> None:
+        with pytest.raises(InvalidValue, match="-5 is negative; a budget is 0 or more"):
+            backend.store.usage.budget(cost=Cost(-5))
+
     def test_what_is_over_and_what_is_taken_back_is_recorded(self, backend: Bed) -> None:
         store = backend.store
         store.usage.budget(session="a", cost=Cost(100), tokens=50, id="cap")

@@ -56,6 +56,8 @@ class TestEmbeddings:
             store.embeddings.put_many([{"vector": [7, 7], "id": "e0"}, {"vector": [1]}])
         assert list(store.embeddings.iter()) == made
         assert store.embeddings.put_many([]) == []
+        with pytest.raises(InvalidValue, match="an Embedding or a dict expected, got int"):
+            store.embeddings.put_many([3])  # type: ignore[list-item]
 
     def test_lists_are_complete_and_by_id(self, backend: Bed) -> None:
         store = backend.store

@@ -292,6 +292,12 @@ class TestDryRuns:
             assert told[0] == ("mark", 1, 1)
             assert told[4] == ("blobs", 2, 2)
 
+    def test_progress_is_told_to_a_function(self, backend: Bed) -> None:
+        wrong: Any = 3
+        with pytest.raises(InvalidValue) as refused:
+            backend.store.admin.gc(on_progress=wrong)
+        assert refused.value.field == "on_progress"
+
 
 def _fields(found: Collected) -> dict[str, Any]:
     return {name: getattr(found, name) for name in found.__struct_fields__}

@@ -226,6 +226,21 @@ class TestMemoriesOfTurns:
         assert store.sessions.get("s") is None
         assert names(store.memories.search()) == [(*ANN, "first")]
 
+    def test_a_search_with_another_dimension_is_refused(self, backend: Bed) -> None:
+        store = backend.store
+        assert store.memories.search(vector=[1, 0]) == []
+        store.memories.put(ANN, "named", 1, vector=[1, 0], model="m")
+        store.memories.put(ANN, "unnamed", 2, vector=[1])
+        with pytest.raises(InvalidValue, match="'m' has 2 dimensions, this vector has 3") as caught:
+            store.memories.search(vector=[1, 0, 0], model="m")
+        assert caught.value.field == "vector"
+        with pytest.raises(InvalidValue, match="the unnamed model has 1 dimension, this vector"):
+            store.memories.search(("nowhere",), vector=[1, 0])
+        assert names(store.memories.search(vector=[1])) == [(*ANN, "unnamed")]
+        assert store.memories.search(vector=[1, 0], model="new") == []
+        store.memories.delete(ANN, "unnamed")
+        assert store.memories.search(vector=[1, 0]) == []
+
     def test_vectors_of_one_commit_must_agree(self, backend: Bed) -> None:
         store = backend.store
         turn = store.turns.begin("s", create=True)

@@ -31,6 +31,12 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a number": (5, "prices"),
     "no file": ("/nowhere/prices.json", "prices"),
 }
+# Names of sizes and kinds, versions without a year, dates that there are not, and more behind one.
+OTHER_ENDINGS = (
+    *("-pro", "-mini", "-4.10", "-4", ":free", "/x", "_20250101", "-0613", "-2411", "-08-2024"),
+    *("-2024-13-01", "-2024-08-32", "-20241301", "-1999-01-01", "latest", "-Latest"),
+    *("-20241022-v2", "-latest-pro", "-latest\n", "-2024-08-06-2024-08-06", "-x-2024-08-06"),
+)
 
 
 def priced(backend: Bed, prices: object) -> Store:
@@ -113,12 +119,22 @@ class TestPrices:
         assert Prices({"lab/m": three}).find("m", "lab") == three
         assert Prices({"lab/m": three}).find("m") is None
         assert prices.find("m-4.1-2025-04-14") == two
-        assert prices.find("m-4.10") == one
-        assert prices.find("m@20250101") == one
-        assert prices.find("x:y:free") == two
-        for unknown in ("mm", "n", "M", "x", "4.1", ""):
-            assert prices.find(unknown) is None
-        assert prices.find("n-1", "lab") is None
+        for version in ("-2024-08-06", "-20241022", "@20250514", ":20250514", "-latest", ":latest"):
+            assert prices.find("m" + version) == one
+            assert prices.find("m-4.1" + version) == prices.find("x:y" + version) == two
+            assert prices.find("lab/m" + version) == three
+            assert Prices({"lab/m": three}).find("m" + version, "lab") == three
+        for unknown in ("mm", "n", "M", "x", "4.1", "", "n-1", "-latest"):
+            assert prices.find(unknown) is prices.find(unknown, "lab") is None
+
+    @pytest.mark.promise(158)
+    @pytest.mark.parametrize("ending", OTHER_ENDINGS)
+    def test_another_ending_is_another_model(self, backend: Bed, ending: str) -> None:
+        price = Price(input=1, output=1)
+        prices = Prices({"gpt-5": price, "lab/m": price})
+        assert prices.find("gpt-5" + ending) is None
+        assert prices.find("m" + ending, "lab") is None
+        assert prices.cost("gpt-5" + ending, Usage(1)) is None
 
     @pytest.mark.promise(158)
     def test_the_list_that_is_built_in(self, backend: Bed) -> None:
@@ -127,6 +143,9 @@ class TestPrices:
         assert len(prices) >= 48
         entry = backend.store.turns.begin("s").use("gpt-4o-2024-08-06", Usage(1000, 100))
         assert entry.cost == Cost(2_500_000 + 1_000_000)
+        assert prices.find("gpt-4o-2024-05-13") != prices.find("gpt-4o")
+        assert prices.find("gpt-5-pro") != prices.find("gpt-5")
+        assert prices.find("gpt-5-max") is None
         assert prices.find("openai/gpt-4o") == prices.find("gpt-4o", "azure")
         cheaper = prices.extended({"gpt-4o": {"input": 1, "output": 1}})
         assert cheaper.find("gpt-4o") != prices.find("gpt-4o")

@@ -136,6 +136,8 @@ class TestUsageSums:
             {"by": 5},
             {"by": [5]},
             {"include_children": 1},
+            {"include_children": True},
+            {"include_children": True, "user": "ann"},
         ]
         for given in wrong:
             with pytest.raises(InvalidValue) as refused:
