@@ -9,12 +9,8 @@ from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.model.rows import SessionRow
 from ledgerstone.model.state import State, Tx
 from ledgerstone.records.stats import UsageSum
-from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import ledger
 from ledgerstone.rules import usage as rules
-
-Use = tuple[int, UsageEntry]
-"""When, and what."""
 
 
 def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
@@ -23,7 +19,7 @@ def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
     for session, row in _sessions(tx.state, query):
         if "run" in query.by:
             uses = _uses(tx.state, row.number, 0, tx.state.heads[(row.number,)].revision)
-            _tell(query, tally, uses, session, row.user)
+            rules.tell(query, tally, uses, session, row.user)
         else:
             _add_session(tx.state, query, tally, session, row)
     return tally.sums(query.by)
@@ -68,22 +64,12 @@ def _add_session(
             group = rules.group_of(query.by, key, session, row.user, None)
             tally.add(group, key[-1], line)
     for day in edges:
-        _tell(query, tally, _uses_of_day(state, query.tenant, row, day), session, row.user)
+        rules.tell(query, tally, _uses_of_day(state, query.tenant, row, day), session, row.user)
 
 
-def _tell(
-    query: SummariseUsage, tally: rules.Tally, uses: list[Use], session: str, user: str | None
-) -> None:
-    for created_us, entry in uses:
-        if rules.is_within(created_us, query.since_us, query.until_us):
-            for key, line in rules.by_day((entry,), created_us).items():
-                group = rules.group_of(query.by, key, session, user, entry.run_id)
-                tally.add(group, key[-1], line)
-
-
-def _uses(state: State, number: int, after: int, last: int) -> list[Use]:
+def _uses(state: State, number: int, after: int, last: int) -> list[rules.Use]:
     """The uses of the commits after one, up to another."""
-    found: list[Use] = []
+    found: list[rules.Use] = []
     for revision in range(after + 1, last + 1):
         turn = state.turns[(number, revision)]
         if turn.usage is not None:
@@ -91,7 +77,7 @@ def _uses(state: State, number: int, after: int, last: int) -> list[Use]:
     return found
 
 
-def _uses_of_day(state: State, tenant: str, row: SessionRow, day: int) -> list[Use]:
+def _uses_of_day(state: State, tenant: str, row: SessionRow, day: int) -> list[rules.Use]:
     """The uses of one day. Times rise with revisions, unless a record was imported with a time
     of its own: then the sums of the day do not fit, and every use is looked at.
     """

@@ -9,6 +9,7 @@ import msgspec
 
 from ledgerstone.clock import US_PER_S
 from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.errors import BudgetExceeded, Corrupt, InvalidValue
 from ledgerstone.records.stats import Budget, BudgetState, Grouping, Period, UsageSum
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
@@ -26,6 +27,9 @@ NO_CALLS = (0, 0, 0, 0)
 
 DayKey = tuple[int, str, str, str, str]
 """Day, model, provider, source, currency; texts that were not given are empty."""
+
+Use = tuple[int, UsageEntry]
+"""When, and what."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _EVER = 1 << 40
@@ -178,6 +182,17 @@ def group_of(
         "run": run_id,
     }
     return tuple(values[name] for name in by)
+
+
+def tell(
+    query: SummariseUsage, tally: Tally, uses: Iterable[Use], session: str, user: str | None
+) -> None:
+    """Add those of a session's uses that lie in the range of a question."""
+    for created_us, entry in uses:
+        if is_within(created_us, query.since_us, query.until_us):
+            for key, line in by_day((entry,), created_us).items():
+                group = group_of(query.by, key, session, user, entry.run_id)
+                tally.add(group, key[-1], line)
 
 
 def whole_days(since_us: int | None, until_us: int | None) -> tuple[int, int]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.records.stats import UsageSum
-from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.rows import UsageDay
 from ledgerstone.sql.tx import Tx
@@ -15,9 +14,6 @@ from ledgerstone.sql.usage import read_usage
 _CHUNK_TURNS = 500
 _PARTING = ("session", "user", "day")
 _LAST_REVISION = 1 << 62
-
-Use = tuple[int, UsageEntry]
-"""When, and what."""
 
 
 async def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
@@ -36,7 +32,7 @@ async def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
     for day in rules.edge_days(query.since_us, query.until_us):
         for number, session, user in await _sessions_using(tx, query, day, day + 1):
             uses = await _uses_of_day(tx, number, day)
-            _tell(query, tally, uses, session, user)
+            rules.tell(query, tally, uses, session, user)
     return tally.sums(query.by)
 
 
@@ -60,22 +56,12 @@ async def _add_uses(tx: Tx, query: SummariseUsage, tally: rules.Tally) -> None:
     first, last = rules.touched_days(query.since_us, query.until_us)
     for number, session, user in await _sessions_using(tx, query, first, last):
         uses = await _uses(tx, number, 0, _LAST_REVISION)
-        _tell(query, tally, uses, session, user)
+        rules.tell(query, tally, uses, session, user)
 
 
-def _tell(
-    query: SummariseUsage, tally: rules.Tally, uses: list[Use], session: str, user: str | None
-) -> None:
-    for created_us, entry in uses:
-        if rules.is_within(created_us, query.since_us, query.until_us):
-            for key, line in rules.by_day((entry,), created_us).items():
-                group = rules.group_of(query.by, key, session, user, entry.run_id)
-                tally.add(group, key[-1], line)
-
-
-async def _uses(tx: Tx, number: int, after: int, last: int) -> list[Use]:
+async def _uses(tx: Tx, number: int, after: int, last: int) -> list[rules.Use]:
     """The uses of the commits after one, up to another."""
-    found: list[Use] = []
+    found: list[rules.Use] = []
     while rows := await tx.all("usage_between", number, after, last, _CHUNK_TURNS):
         for _, turn, created_us, usage in rows:
             found += [(created_us, entry) for entry in read_usage(turn, usage)]
@@ -83,7 +69,7 @@ async def _uses(tx: Tx, number: int, after: int, last: int) -> list[Use]:
     return found
 
 
-async def _uses_of_day(tx: Tx, number: int, day: int) -> list[Use]:
+async def _uses_of_day(tx: Tx, number: int, day: int) -> list[rules.Use]:
     """The uses of one day. Times rise with revisions, unless a record was imported with a time
     of its own: then the sums of the day do not fit, and every use is looked at.
     """
