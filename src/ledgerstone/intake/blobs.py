@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from ledgerstone import ids
@@ -167,6 +166,8 @@ def _readable(path: os.PathLike[str]) -> Iterator[None]:
 
 
 def _of_path(path: os.PathLike[str]) -> Iterator[bytes]:
+    from pathlib import Path  # Here: most programs never hand in a file.
+
     with _readable(path), Path(path).open("rb", buffering=0) as file:
         before = os.fstat(file.fileno())
         size = 0
