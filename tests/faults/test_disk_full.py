@@ -25,7 +25,7 @@ SESSION = "s"
 COMMITS_MAX = 5000
 AFTER = 5
 BALLAST_BYTES = 400_000
-LIMIT_BYTES = (300_000, 900_000)
+LIMIT_BYTES = (500_000, 2_000_000)
 
 
 def commits(random: Random) -> list[CommitTurn]:
