@@ -89,8 +89,11 @@ class Equipment:
         """Where bytes live; a named one is probed here."""
         from ledgerstone.blobs.opening import open_place
 
-        with self._making:
-            return self.__dict__.get("place") or open_place(self._backend, self._blobs)
+        with self._making:  # Two threads that ask at once must not open it twice.
+            if "place" not in self.__dict__:
+                self.__dict__["place"] = open_place(self._backend, self._blobs)
+        opened: BlobPlace = self.__dict__["place"]
+        return opened
 
     @cached_property
     def engine(self) -> VectorEngine:
