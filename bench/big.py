@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench import entries, wire
 from bench.stand import Stand
 from bench.work import MODEL, TOOL, Turn
+
+if TYPE_CHECKING:
+    from ledgerstone import Store
 
 SMALL: Final = 1
 BIG: Final = 2
@@ -31,7 +34,6 @@ def build_floor(stand: Stand) -> Path:
 
 def build_ours(stand: Stand) -> Path:
     """Many messages per commit and no flushes: how it was written does not matter here."""
-    from bench.ours import session_id
     from ledgerstone import Store
 
     path = stand.path(OURS_NAME)
@@ -39,14 +41,21 @@ def build_ours(stand: Stand) -> Path:
         return path
     stand.say(f"building a store of {stand.sizes.big_messages:,} messages")
     with Store.open(str(path), durability="process") as store:
-        for number, messages in ((SMALL, SMALL_MESSAGES), (BIG, stand.sizes.big_messages)):
-            store.sessions.create(id=session_id(number))
-            for turns in portions(stand.work.turns, messages // MESSAGES_PER_TURN):
-                draft = store.turns.begin(session_id(number))
-                for turn in turns:
-                    say(draft, turn)
-                draft.commit()
+        write(store, stand.work.turns, stand.sizes.big_messages)
     return path
+
+
+def write(store: Store, turns: list[Turn], messages: int) -> None:
+    """The small session, and the big one with so many messages."""
+    from bench.ours import session_id
+
+    for number, count in ((SMALL, SMALL_MESSAGES), (BIG, messages)):
+        store.sessions.create(id=session_id(number))
+        for portion in portions(turns, count // MESSAGES_PER_TURN):
+            draft = store.turns.begin(session_id(number))
+            for turn in portion:
+                say(draft, turn)
+            draft.commit()
 
 
 def portions(turns: list[Turn], count: int) -> Iterator[list[Turn]]:

@@ -36,9 +36,18 @@ STYLES: Final = {
     "LangGraph AsyncSqliteSaver, default": ("#e85aad", "diamond"),
     "agno SqliteDb": ("#bc6c00", "triangle"),
     "ADK SqliteSessionService": ("#cf222e", "wedge"),
+    "openai-agents SQLAlchemySession": ("#0969da", "square"),
+    "LangGraph AsyncPostgresSaver, exit": ("#bf3989", "diamond"),
+    "LangGraph AsyncPostgresSaver, default": ("#e85aad", "diamond"),
+    "agno AsyncPostgresDb": ("#bc6c00", "triangle"),
+    "ADK DatabaseSessionService": ("#cf222e", "wedge"),
+    "procrastinate": ("#6e7781", "square"),
+    "dbos": ("#6e7781", "triangle"),
 }
 # Where two variants are one and the same: drawn like one of them, without a line of the legend.
 BOTH: Final = ("ours", "LangGraph AsyncSqliteSaver")
+# Ours against ours, and what is no time at all.
+NOT_CHARTED: Final = ("W8", "W9", "W10", "P8", "P9", "P10", "P13", "P14", "RSS")
 # Cases whose ratio is no cost in terms of a floor, or is the floor against itself.
 LEFT_OUT: Final = ("growth", "against the", "p99 and errors", "fdatasync")
 
@@ -90,12 +99,12 @@ def charted(rows: Sequence[Row]) -> dict[str, Costs]:
     cases: dict[str, Costs] = {}
     for row in rows:
         wanted = row.contender in STYLES and row.ratio and row.verdict != "noise"
-        if not wanted or row.workload in ("W8", "W9", "W10", "RSS"):
+        if not wanted or row.workload in NOT_CHARTED:
             continue
         if any(word in row.case for word in LEFT_OUT) or row.ratio is None:
             continue
         cost = 1 / row.ratio if row.unit.endswith("/s") else row.ratio
-        of = f", of the {row.floor}" if row.workload == "W6" else ""
+        of = f", of the {row.floor}" if row.workload in ("W6", "P6") else ""
         cases.setdefault(f"{row.workload} {row.case}{of}", {})[row.contender] = (cost, row)
     return cases
 

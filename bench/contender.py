@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 from collections.abc import Awaitable, Sequence
@@ -80,3 +81,18 @@ async def fill_by_commits(
             await settle(contender.commit(number, turns[(number + place) % len(turns)]))
         count += depth
     return count
+
+
+async def fill_side_by_side(
+    contender: Contender, histories: Sequence[History], turns: Sequence[Turn]
+) -> int:
+    """The same, all sessions at once: for those whose server takes several commits at a time."""
+
+    async def deepen(number: int, depth: int) -> int:
+        for place in range(depth):
+            await settle(contender.commit(number, turns[(number + place) % len(turns)]))
+        return depth
+
+    await settle(contender.create([number for number, _ in histories]))
+    deep = [history for history in histories if history[1]]
+    return sum(await asyncio.gather(*(deepen(number, depth) for number, depth in deep)))

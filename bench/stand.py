@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench import entries, peers, wire
 from bench.contender import Entry, History
+from bench.machine import Machine
 from bench.remote import ContenderFailed, Remote, leave_all
 from bench.sizes import Sizes
 from bench.work import Work
@@ -27,15 +28,19 @@ WRITE_VERSION_BYTE = 18
 
 
 class Stand:
+    known_peers: tuple[Entry, ...] = peers.PEERS
+    ours: Entry = entries.OURS
+
     def __init__(self, directory: Path, seed: int, sizes: Sizes, *, with_peers: bool) -> None:
         self.directory = directory
         self.seed = seed
         self.sizes = sizes
+        self.with_peers = with_peers
         self.work = Work(seed)
         self.notes: list[str] = []
         self.remotes: dict[str, Remote] = {}
         self.bytes_per_turn: dict[str, float] = {}
-        self.has_ours = installed(entries.OURS)
+        self.has_ours = installed(self.ours)
         if not self.has_ours:
             self.notes.append("the floors only: ledgerstone is not installed")
         self.peers = list(self._installed_peers()) if with_peers else []
@@ -148,6 +153,14 @@ class Stand:
             header = file.read(WRITE_VERSION_BYTE + 1)
         return "WAL" if header[WRITE_VERSION_BYTE] == SQLITE_WAL else "rollback journal"
 
+    def peer_notes(self, machine: Machine) -> dict[str, str]:
+        """How each peer keeps its file, and what it does not write."""
+        synchronous = f"{machine.standard_synchronous} (the default)"
+        return {
+            entry.title: f"{self.journal(entry.key)}, synchronous={synchronous}; {entry.note}"
+            for entry in self.peers_there
+        }
+
     def copy(self, source: str, target: str) -> Path:
         for path in self.directory.glob(f"{source}.db*"):
             shutil.copyfile(path, self.directory / path.name.replace(source, target, 1))
@@ -192,10 +205,10 @@ class Stand:
             self.remotes[remote.entry.key] = remote
 
     def _installed_peers(self) -> Iterable[Entry]:
-        missing = [entry.title for entry in peers.PEERS if not installed(entry)]
+        missing = [entry.title for entry in self.known_peers if not installed(entry)]
         if missing:
             self.notes.append(f"not installed, left out (`make bench` does): {', '.join(missing)}")
-        return [entry for entry in peers.PEERS if installed(entry)]
+        return [entry for entry in self.known_peers if installed(entry)]
 
 
 def installed(entry: Entry) -> bool:

@@ -48,6 +48,7 @@ class Jobs(msgspec.Struct, frozen=True, tag=True):
     numbers: list[int]
     batches: int
     size: int
+    method: str = "jobs"
 
 
 class Timed(msgspec.Struct, frozen=True, tag=True):

@@ -79,9 +79,9 @@ async def obey(contender: Contender, work: Work, ask: Ask) -> Answer:
             return Answer(samples_ms=samples)
         case wire.Together(numbers, turns):
             return await together(contender, work, numbers, turns)
-        case wire.Jobs(numbers, batches, size):
+        case wire.Jobs(numbers, batches, size, method):
             start = time.monotonic()
-            done = await settle(getattr(contender, "jobs")(numbers, batches, size))  # noqa: B009
+            done = await settle(getattr(contender, method)(numbers, batches, size))
             return Answer(count=done, started_s=start, ended_s=time.monotonic())
         case wire.Timed(method, args, times, after):
             then = getattr(contender, after) if after else None

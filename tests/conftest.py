@@ -10,6 +10,7 @@ pytest_plugins = [
     "ledgerstone.testing.promises",
     "ledgerstone.testing.scoreboard",
     "pytester",
+    "tests.postgres_beds",
 ]
 
 SEED_LIMIT = 2**32

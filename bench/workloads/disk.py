@@ -32,7 +32,7 @@ def run(stand: Stand, _seconds: float) -> list[Row]:
     return rows
 
 
-def rewriting(stand: Stand, entry: Entry, payload: Series) -> list[Row]:
+def rewriting(stand: Stand, entry: Entry, payload: Series, workload: str = "W6") -> list[Row]:
     """One session of fewer turns: each turn of these stores the whole history once more."""
     turns = stand.sizes.rewriting_turns
     name = f"disk-{entry.key}"
@@ -48,9 +48,12 @@ def rewriting(stand: Stand, entry: Entry, payload: Series) -> list[Row]:
         stand.drop(entry, error)
         return []
     note = f"one session after {turns} turns; grows with the history"
-    return [disk_row(entry.title, stand.size_bytes(name) / turns, payload, None, note)]
+    value = stand.size_bytes(name) / turns
+    return [disk_row(entry.title, value, payload, None, note, workload)]
 
 
-def disk_row(title: str, value: float, payload: Series, bar: Bar | None, note: str) -> Row:
+def disk_row(
+    title: str, value: float, payload: Series, bar: Bar | None, note: str, workload: str = "W6"
+) -> Row:
     floor = ("payload", payload)
-    return row("W6", CASE, title, "B", Series([value]), floor=floor, bar=bar, note=note)
+    return row(workload, CASE, title, "B", Series([value]), floor=floor, bar=bar, note=note)

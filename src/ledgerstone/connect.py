@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from ledgerstone.rules.prices import Prices
 
 DURABILITIES = ("none", "process", "power")
-_KNOWN = "a path, sqlite:///path, file:///directory or memory://"
-_LATER = {
-    "postgresql": "the PostgreSQL backend comes with a later release",
-    "postgres": "the PostgreSQL backend comes with a later release",
-}
+_KNOWN = "a path, sqlite:///path, file:///directory, memory:// or postgresql://host/database"
+_SERVERS = ("postgresql", "postgres")
 _SQLITE_FORM = "write sqlite:///relative.db or sqlite:////absolute.db"
 
 
@@ -35,11 +32,11 @@ def open_backend(
 ) -> Backend:
     """Open what the url names, blocking.
 
-    InvalidValue for a url nobody knows, NotSupported for what a later release brings or the
-    backend can not give; anything the backend finds wrong with the place itself comes from it.
+    InvalidValue for a url nobody knows, NotSupported for what the backend can not give; anything
+    the backend finds wrong with the place itself comes from it.
     """
-    check_options(durability, pool_size)
     scheme, rest = _split(url)
+    check_options(durability, pool_size, scheme)
     if scheme == "memory":
         from ledgerstone.backends.memory import open_memory
 
@@ -52,7 +49,11 @@ def open_backend(
         from ledgerstone.backends.file import open_file
 
         return open_file(rest, durability=durability, clock=clock or SystemClock())
-    raise NotSupported(f"{scheme}:// stores", hint=_LATER[scheme])
+    from ledgerstone.backends.postgres import open_postgres
+
+    return open_postgres(
+        f"postgresql://{rest}", durability=durability, clock=clock, pool_size=pool_size
+    )
 
 
 class Equipment:
@@ -117,13 +118,13 @@ class Equipment:
         self.indexes.clear()
 
 
-def check_options(durability: object, pool_size: object) -> None:
-    """InvalidValue or NotSupported for options that no backend of this release takes."""
+def check_options(durability: object, pool_size: object, scheme: str) -> None:
+    """InvalidValue or NotSupported for options that the backend does not take."""
     if durability is not None and durability not in DURABILITIES:
         raise InvalidValue("durability", f"{durability!r} is none of {', '.join(DURABILITIES)}")
     if pool_size is not None and (type(pool_size) is not int or pool_size < 1):
         raise InvalidValue("pool_size", "a positive integer expected")
-    if pool_size is not None:
+    if pool_size is not None and scheme not in _SERVERS:
         raise NotSupported("pool_size=", hint="only server databases have a pool")
 
 
@@ -147,7 +148,7 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
         return scheme, ""
     if scheme == "sqlite":
         return scheme, _sqlite_path(rest)
-    if scheme in _LATER:
+    if scheme in _SERVERS:
         return scheme, rest
     raise InvalidValue("url", f"unknown scheme {scheme!r}; give {_KNOWN}")
 

@@ -23,6 +23,8 @@
         ExecutionResolved       the execution has another outcome already
         BudgetExceeded          the use would go beyond a budget
         QuotaExceeded           the session keeps as much as it may
+        CopyConflict            the target of a copy holds something else
+        CopyDisturbed           the source of a copy was written to; copy it while nobody writes
       LeaseHeld                 wait: another worker owns the session
       LeaseExpired              take the lease again, commit the same turn
       Fenced                    stop now: a newer owner has the session
@@ -282,6 +284,29 @@ class QuotaExceeded(Conflict):
         self.unit = unit
 
 
+class CopyConflict(Conflict):
+    """The target of a copy has another row than the source, or one that the source has not.
+
+    Nothing of the target was replaced.
+    """
+
+    def __init__(self, table: str, key: str, tenant: str = "") -> None:
+        whose = f" of tenant {tenant!r}" if tenant else ""
+        super().__init__(f"the target has other content{whose}: {table} {key}".rstrip())
+        self.table = table
+        self.key = key
+        self.tenant = tenant
+
+
+class CopyDisturbed(Conflict):
+    """The source of a copy was written to while it was read: the target is no copy of it."""
+
+    def __init__(self, tenant: str, table: str) -> None:
+        super().__init__(f"the source changed while it was copied: {table} of tenant {tenant!r}")
+        self.tenant = tenant
+        self.table = table
+
+
 class LeaseHeld(LedgerstoneError):
     """Another worker holds the session; wait until it expires or is released."""
 
@@ -383,8 +408,8 @@ class SchemaTooNew(Damaged):
 class SchemaTooOld(Damaged):
     """The record version is no longer read; migrate the store first."""
 
-    def __init__(self, kind: str, actual: int, expected: int) -> None:
-        super().__init__(f"{kind} has version {actual}, this code needs {expected}; migrate it")
+    def __init__(self, kind: str, actual: int, expected: int, hint: str = "migrate it") -> None:
+        super().__init__(f"{kind} has version {actual}, this code needs {expected}; {hint}")
         self.kind = kind
         self.actual = actual
         self.expected = expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import apsw
 import pytest
 
 from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.sql.catalogue import Statement, load, parse
+from ledgerstone.sql.catalogue import load, parse
+from tests.backends.statement_variants import variants
 
 # Reports that count everything, and sweeps of small leftovers: never part of a request.
 WHOLE_TABLE = {"count_rows", "list_tenants", "next_purged", "headless_sessions", "schema_texts"}
@@ -29,29 +29,6 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
     path = tmp_path_factory.mktemp("plans") / "store.db"
     open_sqlite(str(path)).close()
     return apsw.Connection(str(path))
-
-
-def variants(statement: Statement) -> list[str]:
-    """The text with each choice (columns, order), and with none, one and all of its options."""
-    if not statement.has_conditions:
-        return [statement.text]
-    needs = {name for names, _ in statement._lines for name in names}
-    choices = [_choices(statement, word) for word in ("select", "order by")]
-    # A column that is given, or left empty in its place.
-    choices += [{name, f"each_{name[3:]}"} for name in sorted(needs) if name.startswith("no_")]
-    picked = set().union(*choices)
-    options = [{name} for name in sorted(needs - picked)] + [set(), needs - picked]
-    return [
-        statement.variant(frozenset(option.union(chosen)))[0]
-        for option in options
-        for chosen in itertools.product(*(sorted(one) or [""] for one in choices))
-    ]
-
-
-def _choices(statement: Statement, word: str) -> set[str]:
-    """The arguments of which exactly one must be given: each brings its own line."""
-    lines = [names for names, line in statement._lines if names and line.startswith(word)]
-    return {name for names in lines for name in names}
 
 
 def scans(connection: apsw.Connection, text: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ledgerstone.backends.file import open_file as open_directory
@@ -15,6 +16,7 @@ from ledgerstone.clock import Clock, ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
+from tests.postgres_beds import postgres_bed
 
 # The backends in `make check`; how else a place can be reached, in `make test`.
 VARIANTS = (
@@ -24,6 +26,9 @@ VARIANTS = (
     pytest.param("file-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-two-processes", marks=pytest.mark.slow),
+    "postgres",
+    pytest.param("postgres-async", marks=pytest.mark.slow),
+    pytest.param("postgres-two-processes", marks=pytest.mark.slow),
 )
 
 
@@ -34,7 +39,7 @@ def open_file(path: str, clock: Clock) -> Backend:
 
 @pytest.fixture(scope="session")
 def peer() -> Iterator[Peer]:
-    """The other process of "sqlite-two-processes"; one for all tests of this worker."""
+    """The other process of the variants "two-processes"; one for all tests of this worker."""
     child = Peer()
     yield child
     child.close()
@@ -55,6 +60,9 @@ def bed_of(variant: str, path: str, clock: ManualClock, request: pytest.FixtureR
         return Bed("memory", lambda: made, clock=clock, persistent=False, url="memory://")
     if variant.startswith("file"):
         return directory_bed(variant, path, clock)
+    if variant.startswith("postgres"):
+        url: str = request.getfixturevalue("postgres_url")
+        return postgres_bed(variant, url, clock, lambda: request.getfixturevalue("peer"))
     local = partial(open_file, path, clock)
     if variant == "sqlite":
         return file_bed(variant, local, path, clock)
@@ -77,9 +85,23 @@ def file_bed(variant: str, make: Callable[[], Backend], path: str, clock: Manual
         clock=clock,
         url=path,
         variant=variant,
-        sqlite_file=path,
         folder=Path(path).parent,
+        edit=partial(edit_file, path),
+        raw=partial(raw_files, Path(path).parent),
     )
+
+
+def edit_file(path: str, statement: str) -> int:
+    connection = apsw.Connection(path)
+    try:
+        connection.execute(statement)
+        return connection.changes()
+    finally:
+        connection.close()
+
+
+def raw_files(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
 
 
 def directory_bed(variant: str, path: str, clock: ManualClock) -> Bed:
@@ -99,4 +121,5 @@ def directory_bed(variant: str, path: str, clock: ManualClock) -> Bed:
         url=f"file:///{path}",
         variant=variant,
         folder=Path(path).parent,
+        raw=partial(raw_files, Path(path).parent),
     )

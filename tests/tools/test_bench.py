@@ -13,19 +13,21 @@ import msgspec
 import pytest
 
 from bench import chart, entries, many, publish, table, wire
-from bench.__main__ import main, parse
+from bench.__main__ import NAMES, main, parse
 from bench.contender import Entry
 from bench.floors import Floor
 from bench.machine import describe
 from bench.measure import Bar, Row, Series, over, ratios, row
 from bench.peers import PEERS
+from bench.postgres.peers import PEERS as ON_POSTGRES
+from bench.postgres.peers import QUEUES
 from bench.remote import ContenderFailed, Remote
 from bench.report import Report
 from bench.rounds import Rounds
 from bench.sizes import TINY
 from bench.stand import READ, Stand
 from bench.work import Message, Turn, Work
-from bench.workloads import WORKLOADS, resume
+from bench.workloads import resume
 from bench.workloads.processes import judge_p99
 from ledgerstone import Store
 
@@ -131,9 +133,9 @@ def test_a_tiny_run_of_everything(
 
 
 def check_rows(report: Report) -> None:
-    assert {line.workload for line in report.rows} == set(WORKLOADS) == set(report.took_s)
+    assert {line.workload for line in report.rows} == set(NAMES) == set(report.took_s)
     judged = {line.workload for line in report.rows if line.bar is not None}
-    assert judged == set(WORKLOADS)
+    assert judged == set(NAMES)
     for line in report.rows:
         assert line.samples > 0, line
         assert line.median > 0, line
@@ -145,7 +147,7 @@ def check_noise(report: Report) -> None:
     assert report.noise is not None
     assert any("(A/A)" in remark for remark in report.remarks())
     twins = {line.workload for line in report.rows if line.verdict == "noise"}
-    assert twins == {"W1", "W2", "W3", "W4", "W11"}
+    assert twins == {"W1", "W2", "W3", "W4", "W11", "P1", "P2", "P3", "P4", "P5", "P11"}
 
 
 def check_page(report: Report, page: Path) -> None:
@@ -247,7 +249,7 @@ def test_the_chart_puts_costs_in_order(tmp_path: Path) -> None:
 
 
 def test_every_peer_has_a_colour() -> None:
-    assert {entry.title for entry in PEERS} < set(chart.STYLES)
+    assert {entry.title for entry in (*PEERS, *ON_POSTGRES, *QUEUES)} < set(chart.STYLES)
 
 
 def test_a_page_without_marks_is_refused() -> None:
@@ -268,6 +270,11 @@ def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_only_keeps_the_order_of_the_workloads() -> None:
     assert parse(["--only", "rss, w2"]).only == ["W2", "RSS"]
+
+
+def test_a_half_can_be_asked_for() -> None:
+    chosen = parse(["--only", "postgres,w3"]).only
+    assert chosen == ["W3", *(name for name in NAMES if name.startswith("P"))]
 
 
 # --- controls: contenders that cheat or break are found out

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,6 +15,8 @@ from ledgerstone.api_sync.collecting import Plan, collect
 from ledgerstone.api_sync.collecting import Progress as GcProgress
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.sessions import Sessions
+from ledgerstone.api_sync.transfer import Progress as CopyProgress
+from ledgerstone.api_sync.transfer import copy_tenant, root_of_tenant, silent
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.turns import VerifySession, VerifyStore
@@ -22,6 +25,11 @@ from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.blobs import Collected
 from ledgerstone.records.reports import Defect, Health, Vacuumed, Verified
+from ledgerstone.records.transfer import Copied, Root, TenantRoot
+from ledgerstone.rules.transfer import root_of
+
+if TYPE_CHECKING:
+    from ledgerstone.api_sync.store import Store
 
 BYTES_KEPT_S = 3600
 """Bytes that nothing refers to are spared this long: somebody may be about to use them."""
@@ -165,6 +173,43 @@ class Admin:
             on_progress=on_progress,
         )
         return collect(self._handle, plan)
+
+    def root(self, *, progress: CopyProgress | None = None) -> Root:
+        """One hash over everything stored; stores that hold the same have the same, in any backend.
+
+        Of the tenant, or of all tenants when the store has none. The store must be quiet: pages
+        are read one after the other. `progress(phase, done, total)`.
+        """
+        found = [
+            root_of_tenant(self._handle.for_tenant(name), progress or silent)
+            for name in self._owners()
+        ]
+        return Root(root=root_of(found), tenants=found)
+
+    def copy_to(self, target: Store, *, progress: CopyProgress | None = None) -> Copied:
+        """Copy everything into another store, of any backend: `source.admin.copy_to(target)`.
+
+        Of the tenant, or of all tenants when the store has none. Hashes, times, links, fences and
+        claims stay as they are. Nothing of the target is replaced: CopyConflict when it holds
+        other content of the tenant. A copy that was interrupted goes on when it is called again.
+        At the end both stores are read again and compared: CopyDisturbed when the source was
+        written to meanwhile. Bytes are copied too, into the target's place for them.
+        """
+        source, other = self._handle, getattr(target, "_handle", None)
+        if not isinstance(other, Handle):
+            raise InvalidValue("target", f"a store expected, got {type(target).__name__}")
+        if source.backend is other.backend:
+            raise InvalidValue("target", "it is the very store that would be copied")
+        done = [
+            copy_tenant(source.for_tenant(name), other.for_tenant(name), progress or silent)
+            for name in self._owners()
+        ]
+        roots = [TenantRoot(tenant=one.tenant, root=one.root) for one in done]
+        return Copied(root=root_of(roots), tenants=done)
+
+    def _owners(self) -> list[str]:
+        tenant = self._handle.tenant_or_none
+        return [tenant] if tenant is not None else self.tenants()
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

@@ -18,11 +18,13 @@ from ledgerstone.backends.file_folder import BLOBS, SNAPSHOT, TORN_END, Folder
 from ledgerstone.backends.file_lines import VERSION, time_text
 from ledgerstone.backends.file_outbox import deliver
 from ledgerstone.backends.file_recovery import load
+from ledgerstone.backends.file_transfer import parts
 from ledgerstone.backends.file_verify import check_journal, check_store
 from ledgerstone.backends.file_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
+from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.model.handlers import READS, WRITES
@@ -232,7 +234,10 @@ class FileBackend:
             with self._writer.tables:
                 self._damage.check(command)
         self.deliver()  # What a disk refused before must not come after this one.
-        answer = self._writer.carry_out(command)
+        if isinstance(command, ImportRows):
+            answer: Any = sum(self._writer.carry_out(part) for part in parts(command))
+        else:
+            answer = self._writer.carry_out(command)
         while answer is AGAIN:
             answer = self._writer.carry_out(command)
         self.deliver()

@@ -9,7 +9,20 @@ from typing import Any
 
 import typer
 
-from ledgerstone.cli import demo, doctor, gc, inbox, runs, sessions, show, tree, usage, verify, work
+from ledgerstone.cli import (
+    demo,
+    doctor,
+    gc,
+    inbox,
+    migrate,
+    runs,
+    sessions,
+    show,
+    tree,
+    usage,
+    verify,
+    work,
+)
 from ledgerstone.cli.failures import INTERRUPTED, MISUSE, OK, PIPE_CLOSED, CliError, explain
 from ledgerstone.cli.output import visible
 from ledgerstone.errors import LedgerstoneError
@@ -25,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, sessions, runs, work, usage, show, tree, verify, gc, doctor):
+for verb in (demo, sessions, runs, work, usage, show, tree, verify, gc, migrate, doctor):
     app.command(epilog=verb.EXAMPLE)(verb.run)
 app.add_typer(inbox.app)
 

@@ -12,7 +12,7 @@ import typer
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import DEFECTS
-from ledgerstone.cli.options import AsJson, StoreUrl, reading
+from ledgerstone.cli.options import AsJson, StoreUrl, reading, shown
 from ledgerstone.cli.output import print_json, print_line, size, visible
 from ledgerstone.records.reports import Capabilities, Health
 
@@ -43,7 +43,7 @@ def run(*, store: StoreUrl = None, tenant: Whose = None, as_json: AsJson = False
         health = opened.admin.health()
         names = opened.admin.tenants() if tenant is None else [tenant]
         tenants = {name: opened.for_tenant(name).sessions.count(deleted=True) for name in names}
-        facts = _facts(str(store), opened, health, tenants)
+        facts = _facts(shown(str(store)), opened, health, tenants)
     if as_json:
         print_json(facts)
     else:

@@ -11,6 +11,7 @@ from ledgerstone.errors import (
     NotADatabase,
     ReadOnly,
     SchemaTooNew,
+    SchemaTooOld,
     SessionNotFound,
     StorageFull,
     TicketClosed,
@@ -53,6 +54,8 @@ def explain(error: LedgerstoneError) -> CliError:
         return CliError(f"no ticket {error.id!r} here; `ledgerstone inbox` lists what is open")
     if isinstance(error, BranchNotFound):
         return CliError(f"no branch {error.id!r} here; `ledgerstone tree` shows them")
+    if isinstance(error, SchemaTooOld):
+        return CliError(str(error), exit_code)
     for kind, advice in _NEXT:
         if isinstance(error, kind):
             return CliError(f"{error}; {advice}", exit_code)

@@ -12,11 +12,13 @@ import typer
 
 from ledgerstone import Store
 from ledgerstone.backends.folder_urls import folder_path, is_folder
+from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.cli.failures import CliError
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
 BLOBS_ENVIRONMENT = "LEDGERSTONE_BLOBS"
 STORE_MARK = "store.json"
+SERVERS = ("postgresql://", "postgres://")
 
 StoreUrl: TypeAlias = Annotated[
     str | None,
@@ -24,7 +26,7 @@ StoreUrl: TypeAlias = Annotated[
         "--store",
         metavar="URL",
         envvar=ENVIRONMENT,
-        help="The store: a path, sqlite:///path or file:///directory.",
+        help="The store: a path, sqlite:///path, file:///directory or postgresql://host/database.",
         show_default=False,
     ),
 ]
@@ -63,8 +65,27 @@ def reading(url: str | None, tenant: str | None, blobs: str | None = None) -> It
         trouble = f"{url}: {error.strerror}"
     if trouble:
         raise CliError(f"{trouble}, and nothing was created; check --store or {ENVIRONMENT}")
-    with Store.open(url, tenant=tenant, blobs=blobs or None) as store:
+    with Store.open(unchanged(url), tenant=tenant, blobs=blobs or None) as store:
         yield store
+
+
+def is_server(url: str) -> bool:
+    """Whether a url leads to a database server."""
+    return url.startswith(SERVERS)
+
+
+def unchanged(url: str) -> str:
+    """The url for who only looks: no schema is made or migrated by that."""
+    if not is_server(url) or "migrate=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}migrate=no"
+
+
+def shown(url: str) -> str:
+    """The url as it may stand on a screen: a password does not."""
+    if not is_server(url):
+        return url
+    return parse_target(url).shown
 
 
 def _trouble(url: str) -> str:
@@ -85,6 +106,8 @@ def _trouble(url: str) -> str:
 
 def local_path(url: str) -> Path | None:
     """The file a url names; None when it names none, and opening it will say why."""
+    if is_server(url):
+        return None
     if url.startswith("sqlite:///"):
         return Path(unquote(url.removeprefix("sqlite:///")))
     return None if ":/" in url and "://" in url else Path(url)

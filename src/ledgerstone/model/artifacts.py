@@ -61,7 +61,7 @@ def save_artifacts(tx: Tx, command: SaveArtifacts) -> list[Artifact]:
     for key, _ in before:
         drop(tx, key)
     for place, artifact in enumerate(found, start=1):
-        _insert(tx, (tenant, scope, place), artifact)
+        insert(tx, (tenant, scope, place), artifact)
     put_mark(tx, (tenant, session, ARTIFACTS), tx.now_us)
     return [rules.detached(one) for one in found]
 
@@ -168,7 +168,7 @@ def _put(
     place = keys[0][2] + 1 if keys else 1
     if old is not None:
         drop(tx, (tenant, *tx.state.artifact_ids[(tenant, old.id)]))
-    _insert(tx, (tenant, scope, place), made)
+    insert(tx, (tenant, scope, place), made)
     if owner.session is not None:
         put_mark(tx, (tenant, owner.session, ARTIFACTS), now_us)
     return rules.detached(made)
@@ -183,7 +183,8 @@ def _others(tx: Tx, tenant: str, scope: str, id: str) -> list[rules.Measure]:
     ]
 
 
-def _insert(tx: Tx, key: tuple[str, str, int], artifact: Artifact) -> None:
+def insert(tx: Tx, key: tuple[str, str, int], artifact: Artifact) -> None:
+    """A new row, and all ways to it."""
     tenant, scope, place = key
     tx.state.artifacts.insert(key, artifact)
     tx.state.artifact_ids.insert((tenant, artifact.id), (scope, place))

@@ -19,6 +19,7 @@ from ledgerstone.commands import nodes as node_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
+from ledgerstone.commands import transfer as transfer_commands
 from ledgerstone.commands import turns as turn_commands
 from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands
@@ -53,6 +54,8 @@ from ledgerstone.model import (
     take_work,
     tickets,
     time_travel,
+    transfer,
+    transfer_in,
     turns,
     usage,
     usage_sums,
@@ -123,6 +126,7 @@ WRITES: dict[type[Command[Any]], Handler] = {
     evidence_commands.AppendEvidence: evidence.append_evidence,
     evidence_commands.SaveEvidence: evidence.save_evidence,
     evidence_commands.DeleteEvidence: evidence.delete_evidence,
+    transfer_commands.ImportRows: transfer_in.import_rows,
 }
 
 READS: dict[type[Query[Any]], Handler] = {
@@ -197,4 +201,6 @@ READS: dict[type[Query[Any]], Handler] = {
     embedding_commands.ListSpaces: embeddings.list_spaces,
     embedding_commands.ReadVectors: embeddings.read_vectors,
     embedding_commands.ListVectorNames: embeddings.list_vector_names,
+    transfer_commands.ExportTable: transfer.export_table,
+    transfer_commands.ExportSession: transfer.export_session,
 }

@@ -1,7 +1,8 @@
 """Named statements, loaded from queries/*.sql.
 
 The format stands at the top of queries/sessions.sql. Arguments are bound as numbered parameters,
-so one text serves any driver that can number them.
+so one text serves any driver that can number them. Where a database needs another text, it stands
+in queries/<dialect>/ under the same name; what only that database is asked, in <dialect>_own/.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from ledgerstone.sql.texts import sql_files
 _NAME = re.compile(r"-- name: (\w+)\(([\w, ]*)\)\s*$")
 _CONDITION = re.compile(r"\s*-- if ([\w, ]+)$")
 _ARGUMENT = re.compile(r"(?<![:\w]):(\w+)")
+_MARKS = {"sqlite": "?", "postgres": "$"}
 
 
 class Statement:
     """One named statement and the variants its conditional lines give."""
 
-    def __init__(self, name: str, arguments: tuple[str, ...], lines: list[str]) -> None:
+    def __init__(
+        self, name: str, arguments: tuple[str, ...], lines: list[str], mark: str = "?"
+    ) -> None:
         self.name = name
+        self._mark = mark
         self.arguments = arguments
         self._lines = [_conditional(line) for line in lines]
         self._variants: dict[frozenset[str], tuple[str, tuple[str, ...]]] = {}
@@ -41,7 +46,7 @@ class Statement:
             if self.has_conditions:
                 used = set(_ARGUMENT.findall(text))
                 bound = tuple(name for name in self.arguments if name in used)
-            place = {name: f"?{n}" for n, name in enumerate(bound, start=1)}
+            place = {name: f"{self._mark}{n}" for n, name in enumerate(bound, start=1)}
             text = _ARGUMENT.sub(lambda match: place[match[1]], text)
             found = self._variants[given] = (text, bound)
         return found
@@ -62,28 +67,43 @@ def _conditional(line: str) -> tuple[frozenset[str], str]:
 
 
 @cache
-def load() -> dict[str, Statement]:
-    """Every statement of the family, by name."""
+def load(dialect: str = "sqlite") -> dict[str, Statement]:
+    """Every statement of the family as this database understands it, by name."""
+    mark = _MARKS[dialect]
+    found = _read("", mark)
+    if dialect != "sqlite":
+        for name, statement in _read(dialect, mark).items():
+            if name not in found or found[name].arguments != statement.arguments:
+                raise ValueError(f"no shared query {name} has the arguments of that for {dialect}")
+            found[name] = statement
+        for name, statement in _read(f"{dialect}_own", mark).items():
+            if found.setdefault(name, statement) is not statement:
+                raise ValueError(f"two queries are named {name}")
+    return found
+
+
+def _read(folder: str, mark: str) -> dict[str, Statement]:
+    """The statements of a folder; no name twice."""
     found: dict[str, Statement] = {}
-    for _, text in sql_files("queries"):
-        for statement in parse(text):
+    for _, text in sql_files("queries", folder):
+        for statement in parse(text, mark):
             if statement.name in found:
                 raise ValueError(f"two queries are named {statement.name}")
             found[statement.name] = statement
     return found
 
 
-def parse(text: str) -> Iterator[Statement]:
+def parse(text: str, mark: str = "?") -> Iterator[Statement]:
     """The statements of one file."""
     name, arguments, lines = "", tuple[str, ...](), list[str]()
     for line in text.splitlines():
         match = _NAME.match(line)
         if match is not None:
             if name:
-                yield Statement(name, arguments, lines)
+                yield Statement(name, arguments, lines, mark)
             name, lines = match[1], []
             arguments = tuple(part.strip() for part in match[2].split(",") if part.strip())
         elif name and line.strip() and not line.startswith("--"):
             lines.append(line)
     if name:
-        yield Statement(name, arguments, lines)
+        yield Statement(name, arguments, lines, mark)

@@ -37,3 +37,9 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
 def newest(dialect: str) -> int:
     """The version this code knows."""
     return len(migrations(dialect))
+
+
+@cache
+def functions(dialect: str) -> tuple[str, ...]:
+    """What the database itself runs: texts that replace older ones, applied after every step."""
+    return tuple(text for _, text in sql_files("functions", dialect))

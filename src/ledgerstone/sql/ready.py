@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ledgerstone.commands.work import PeekWork
+from ledgerstone.records.work import PRIORITY_MAX
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.work import PEEK_ROWS, Choice, WorkRow, due_us, later_us
 from ledgerstone.sql.tx import Tx
@@ -22,8 +23,7 @@ async def raise_ready(tx: Tx, tenant: str, head: HeadRow, row: WorkRow) -> None:
 async def settle_ready(tx: Tx, head: HeadRow) -> None:
     """Bring the line up to date after a lease ended."""
     if head.enqueued:
-        for (queue,) in await tx.all("queues_of", head.number):
-            await settle_queue(tx, head, queue)
+        await _settle(tx, head, None)
 
 
 async def settle_queues(tx: Tx, head: HeadRow, queues: Iterable[str]) -> None:
@@ -44,11 +44,12 @@ async def settle_claimed(tx: Tx, head: HeadRow, choice: Choice) -> None:
 
 async def settle_queue(tx: Tx, head: HeadRow, queue: str) -> None:
     """The same for one queue: to the end of the line, or out of it."""
-    standing = await _standing(tx, head, queue)
-    if standing is None:
-        await tx.run("drop_ready", head.number, queue)
-    else:
-        await tx.run("put_ready", head.number, queue, *standing)
+    await _settle(tx, head, queue)
+
+
+async def _settle(tx: Tx, head: HeadRow, queue: str | None) -> None:
+    await tx.run("drop_empty", head.number, queue)
+    await tx.run("settle_ready", head.number, queue, due_us(0, head, tx.now_us))
 
 
 async def restore_ready(tx: Tx, tenant: str, head: HeadRow) -> None:
@@ -56,28 +57,10 @@ async def restore_ready(tx: Tx, tenant: str, head: HeadRow) -> None:
     if not head.enqueued:
         return
     for (queue,) in await tx.all("queues_in_work", head.number):
-        standing = await _standing(tx, head, queue)
-        if standing is not None:
-            await tx.run("drop_ready", head.number, queue)
-            await tx.run("raise_ready", head.number, queue, tenant, *standing)
-
-
-async def _standing(tx: Tx, head: HeadRow, queue: str) -> tuple[int, int] | None:
-    """Priority and due of a queue; None when it is empty."""
-    row = await tx.one("queue_standing", head.number, queue, tx.now_us)
-    assert row is not None
-    now, later, available_us, any_now = row
-    priorities = [one for one in (now, later) if one is not None]
-    if not priorities:
-        return None
-    starts = [] if available_us is None else [available_us]
-    if any_now:
-        starts.append(0)
-    elif now is not None:
-        least = await tx.one("least_available", head.number, queue)
-        assert least is not None
-        starts.append(least[0])
-    return min(priorities), due_us(min(starts), head, tx.now_us)
+        due = due_us(0, head, tx.now_us)
+        await tx.run("drop_ready", head.number, queue)
+        await tx.run("raise_ready", head.number, queue, tenant, PRIORITY_MAX, due)
+        await _settle(tx, head, queue)
 
 
 async def peek_work(tx: Tx, query: PeekWork) -> int | None:

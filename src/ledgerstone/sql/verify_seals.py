@@ -9,7 +9,7 @@ from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.rules.rows import RECENCY_SHIFT
-from ledgerstone.sql.seals import seal_of
+from ledgerstone.sql.seals import keeps_seals, seal_of
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.verify_evidence import check_evidence
 from ledgerstone.sql.verify_memories import check_memories
@@ -67,6 +67,8 @@ _run = msgspec.json.Decoder(Run)
 
 async def check_seals(tx: Tx, check: Check) -> None:
     """Every row of the session is as the store wrote it."""
+    if not await keeps_seals(tx):
+        return
     for statement, keys in _OF_SESSION.items():
         for row in _broken(await tx.all(statement, check.head.number)):
             check.defect("seal", _place(statement, row[:keys]), _CHANGED)
@@ -74,13 +76,10 @@ async def check_seals(tx: Tx, check: Check) -> None:
 
 async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
-    places = []
-    for statement, keys in _OF_TENANT.items():
-        rows = _broken(await tx.all(statement, query.tenant))
-        places += [_place(statement, row[1:keys]) for row in rows]
-    if query.whole:
-        places += await _unseen(tx, query.tenant)
-    defects = [Defect("", "seal", place, _CHANGED) for place in places]
+    defects = []
+    if await keeps_seals(tx):
+        places = await _of_tenant(tx, query)
+        defects += [Defect("", "seal", place, _CHANGED) for place in places]
     defects += await check_budgets(tx, query.tenant, query.whole)
     if query.whole:
         for (number,) in await tx.all("headless_sessions"):
@@ -90,6 +89,16 @@ async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     defects += await check_memories(tx, query)
     defects += await check_evidence(tx, query)
     return Verified(defects=defects)
+
+
+async def _of_tenant(tx: Tx, query: VerifyStore) -> list[str]:
+    places = []
+    for statement, keys in _OF_TENANT.items():
+        rows = _broken(await tx.all(statement, query.tenant))
+        places += [_place(statement, row[1:keys]) for row in rows]
+    if query.whole:
+        places += await _unseen(tx, query.tenant)
+    return places
 
 
 async def _unseen(tx: Tx, tenant: str) -> list[str]:

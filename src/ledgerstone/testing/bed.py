@@ -58,8 +58,10 @@ class Bed:
         shared: bool = False,
         url: str = "",
         variant: str = "",
-        sqlite_file: str | None = None,
         folder: Path | None = None,
+        edit: Callable[[str], int] | None = None,
+        raw: Callable[[], bytes] | None = None,
+        dialect: str = "sqlite",
     ) -> None:
         self.name = name
         self.variant = variant or name
@@ -67,10 +69,13 @@ class Bed:
         self.persistent = persistent
         self.shared = shared or not persistent
         self.url = url
-        # A capability: the file whose rows tests may change behind the store's back.
-        self.sqlite_file = sqlite_file
-        # Another one: the folder that holds every byte of the store, and nothing else.
+        # A capability: the folder that holds every byte of the store, and nothing else.
         self.folder = folder
+        # Another one: run a statement behind the store's back; answers how many rows it changed.
+        self.edit = edit
+        self.dialect = dialect
+        # Another one: every byte that the store keeps, as it lies there.
+        self.raw = raw
         self._factory = factory
         # Tests ask from many threads at once, and a place may be opened once only.
         self._opening = threading.RLock()

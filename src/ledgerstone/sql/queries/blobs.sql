@@ -49,10 +49,10 @@ order by b.ref limit :limit
 -- name: count_blobs(tenant)
 -- Blobs, their bytes, how many of them are named, uploads, and what names bytes.
 select count(*), coalesce(sum(b.size_bytes), 0),
-  coalesce(sum(
-    exists (select 1 from artifacts a where a.tenant = b.tenant and a.ref = b.ref)
-    or exists (select 1 from attachments t where t.tenant = b.tenant and t.id = b.ref)
-  ), 0),
+  coalesce(sum(case
+    when exists (select 1 from artifacts a where a.tenant = b.tenant and a.ref = b.ref) then 1
+    when exists (select 1 from attachments t where t.tenant = b.tenant and t.id = b.ref) then 1
+  end), 0),
   (select count(*) from uploads where tenant = :tenant),
   (select count(*) from artifacts where tenant = :tenant)
     + (select count(*) from attachments where tenant = :tenant)
@@ -66,7 +66,8 @@ select key, place, created_us, leaving from uploads where tenant = :tenant and k
 -- Bytes that no blob owns; the first row of a key stays, but leaving is for good.
 insert into uploads (tenant, key, place, created_us, leaving)
 values (:tenant, :key, :place, :created_us, :leaving)
-on conflict do update set leaving = max(leaving, excluded.leaving)
+on conflict (tenant, key) do update set
+  leaving = case when excluded.leaving = 0 then uploads.leaving else excluded.leaving end
 
 -- name: condemn_upload(tenant, key, now_us)
 -- No blob can be made of it any more; its age begins anew.

@@ -10,7 +10,7 @@ where tenant = :tenant and scope = 'tenant' and subject = ''
 union all
 select id, body, since_us, spent_nano, spent_tokens from budgets
 where tenant = :tenant and scope = 'user'
-  and subject = (select user from sessions where number = :number)
+  and subject = (select "user" from sessions where number = :number)
 
 -- name: budgets_on(tenant, scope, subject)
 -- Those of one subject.
@@ -24,7 +24,7 @@ where tenant = :tenant order by id
 
 -- name: user_of(number)
 -- Whose session it is.
-select user from sessions where number = :number
+select "user" from sessions where number = :number
 
 -- name: insert_budget(tenant, id, scope, subject, body, since_us, spent_nano, spent_tokens)
 -- Set a budget whose id is free.
@@ -45,20 +45,20 @@ where tenant = :tenant and id = :id
 select max(u.day) from usage_days u where u.tenant = :tenant -- if whole
 select max(u.day) from sessions s join usage_days u on u.number = s.number -- if user
 select max(u.day) from sessions s join usage_days u on u.number = s.number -- if session
-where s.tenant = :tenant and s.purged = 0 and s.user = :user -- if user
+where s.tenant = :tenant and s.purged = 0 and s."user" = :user -- if user
 where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session
 
 -- name: spent_between(tenant, whole, user, session, currency, first, last)
 -- What a budget's subject used on these days, in one currency and in tokens.
-select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if whole
+select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if whole
   coalesce(sum(u.total), 0) -- if whole
 from usage_days u -- if whole
 where u.tenant = :tenant -- if whole
-select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if user
+select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if user
   coalesce(sum(u.total), 0) -- if user
 from sessions s join usage_days u on u.number = s.number -- if user
-where s.tenant = :tenant and s.purged = 0 and s.user = :user -- if user
-select coalesce(sum(iif(u.currency = :currency, u.cost_nano, 0)), 0), -- if session
+where s.tenant = :tenant and s.purged = 0 and s."user" = :user -- if user
+select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if session
   coalesce(sum(u.total), 0) -- if session
 from sessions s join usage_days u on u.number = s.number -- if session
 where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session

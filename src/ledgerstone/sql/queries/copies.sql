@@ -1,4 +1,5 @@
 -- Fork and copy: rows of one session become rows of another, in one statement each.
+-- `:number * 4294967296` is `:number << 32` where every database knows that the number is long.
 
 -- name: fork_nodes(base, leaf, target)
 -- The live path of a leaf, numbered anew.
@@ -15,8 +16,8 @@ live (place, key) as (
 )
 insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
   id, salt, body)
-select (:target << 32) + l.place, l.place - 1, l.place, n.role, n.kind, n.label, n.run, n.meta,
-  n.format, n.refs, n.created_us, n.id, n.salt, n.body
+select :target * 4294967296 + l.place, l.place - 1, l.place, n.role, n.kind, n.label, n.run,
+  n.meta, n.format, n.refs, n.created_us, n.id, n.salt, n.body
 from live l join nodes n on n.key = l.key
 
 -- name: fork_amendments(source, target)
@@ -26,29 +27,32 @@ select t.key, 1, 1, a.created_us, a.salt, a.patch, a.commitment
 from amendments a
   join nodes s on s.key = a.key
   join nodes t on t.id = s.id and t.key >> 32 = :target
-where a.key between :source << 32 and (:source << 32) + 4294967295 and a.patch is not null
+where a.key between :source * 4294967296 and :source * 4294967296 + 4294967295
+  and a.patch is not null
   and a.version = (select max(version) from amendments b where b.key = a.key)
 
 -- name: copy_nodes(source, target)
 -- Every node; what was hidden is hidden again by `hide_copies`.
 insert into nodes (key, parent, seq, role, kind, label, run, meta, format, refs, created_us,
   id, salt, body, commitment)
-select key + ((:target - :source) << 32), parent, seq, role, kind, label, run, meta, format,
-  refs, created_us, id, salt, body, commitment
-from nodes where key between :source << 32 and (:source << 32) + 4294967295
+select key + :target * 4294967296 - :source * 4294967296, parent, seq, role, kind, label, run,
+  meta, format, refs, created_us, id, salt, body, commitment
+from nodes where key between :source * 4294967296 and :source * 4294967296 + 4294967295
 
 -- name: hide_copies(source, target)
 -- What is hidden in the source is hidden in the copy, since before its first commit.
 update nodes set deleted_us = s.deleted_us, deleted_rev = 0
 from nodes s
-where s.key between :source << 32 and (:source << 32) + 4294967295 and s.deleted_us is not null
-  and nodes.key = s.key + ((:target - :source) << 32)
+where s.key between :source * 4294967296 and :source * 4294967296 + 4294967295
+  and s.deleted_us is not null
+  and nodes.key = s.key + :target * 4294967296 - :source * 4294967296
 
 -- name: copy_amendments(source, target)
 -- Every version.
 insert into amendments (key, version, revision, created_us, salt, patch, commitment)
-select key + ((:target - :source) << 32), version, 1, created_us, salt, patch, commitment
-from amendments where key between :source << 32 and (:source << 32) + 4294967295
+select key + :target * 4294967296 - :source * 4294967296, version, 1, created_us, salt, patch,
+  commitment
+from amendments where key between :source * 4294967296 and :source * 4294967296 + 4294967295
 
 -- name: copy_branches(source, target)
 -- Named leaves.
@@ -80,9 +84,10 @@ where number = :source and name in ('state', 'config')
 -- name: copy_runs(source, target)
 -- The names of runs, and where each wrote in the numbering of the copy; no records.
 insert into runs (key, id, first_ord, last_ord)
-select (:target << 32) + n.run, r.id, min(n.key & 4294967295), max(n.key & 4294967295)
-from nodes n join runs r on r.key = (:source << 32) + n.run
-where n.key between :target << 32 and (:target << 32) + 4294967295 and n.run is not null
+select :target * 4294967296 + n.run, r.id, min(n.key & 4294967295), max(n.key & 4294967295)
+from nodes n join runs r on r.key = :source * 4294967296 + n.run
+where n.key between :target * 4294967296 and :target * 4294967296 + 4294967295
+  and n.run is not null
 group by n.run, r.id
 
 -- name: copy_attachments(tenant, source, target)
@@ -90,7 +95,8 @@ group by n.run, r.id
 insert into attachments (tenant, session, id, uri, intent_us, committed_us)
 select tenant, :target, id, uri, intent_us, committed_us from attachments
 where tenant = :tenant and session = :source and committed_us is not null
-on conflict do update set committed_us = coalesce(committed_us, excluded.committed_us)
+on conflict (tenant, session, id) do update set
+  committed_us = coalesce(attachments.committed_us, excluded.committed_us)
 
 -- name: chain_rows(first, last)
 -- What the chain knows of nodes, in commit order.

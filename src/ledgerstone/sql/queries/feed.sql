@@ -3,8 +3,8 @@
 -- name: read_feed(tenant, after, limit)
 -- Commits of a tenant after a position; `cross join` says that the positions lead.
 select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
-from turns t cross join sessions s on s.number = t.number
-where t.pos > :after and s.tenant = :tenant and s.purged = 0
+from turns t cross join sessions s
+where t.pos > :after and s.number = t.number and s.tenant = :tenant and s.purged = 0
 order by t.pos limit :limit
 
 -- name: read_session_feed(tenant, session, after, limit)

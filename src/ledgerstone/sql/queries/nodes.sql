@@ -48,7 +48,7 @@ from nodes where key between :first and :last order by key
 
 -- name: count_between(first, last)
 -- Live messages, live user messages and the first of these on a straight path.
-select count(*), coalesce(sum(role = 2), 0),
+select count(*), coalesce(sum(case when role = 2 then 1 end), 0),
   coalesce(min(case when role = 2 then key & 4294967295 end), 0)
 from nodes
 where key between :first and :last and role is not null and deleted_us is null
@@ -61,7 +61,7 @@ with recursive path (key, parent) as (
   select n.key, n.parent from path join nodes n on n.key = :base + path.parent
   where path.parent > 0 and :base + path.parent < path.key
 )
-select count(*), coalesce(sum(n.role = 2), 0),
+select count(*), coalesce(sum(case when n.role = 2 then 1 end), 0),
   coalesce(min(case when n.role = 2 then n.key & 4294967295 end), 0)
 from path join nodes n on n.key = path.key
 where n.role is not null and n.deleted_us is null
@@ -104,7 +104,7 @@ limit :limit -- if limit
 -- Messages that a run wrote in a session, in commit order.
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us
 from runs r join nodes n
-  on n.key between (:number << 32) + r.first_ord and (:number << 32) + r.last_ord
+  on n.key between :number * 4294967296 + r.first_ord and :number * 4294967296 + r.last_ord
 where r.id = :run_id and r.key >> 32 = :number and n.run = r.key & 4294967295
   and n.role is not null and n.body is not null
   and n.deleted_us is null -- if live

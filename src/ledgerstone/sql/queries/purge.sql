@@ -9,7 +9,8 @@ select incarnation, fence, link, retired from stubs where tenant = :tenant and i
 insert into stubs (tenant, id, incarnation, fence, link, retired)
 values (:tenant, :id, :incarnation, :fence, :link, :retired)
 on conflict (tenant, id) do update set incarnation = excluded.incarnation,
-  fence = excluded.fence, link = excluded.link, retired = max(retired, excluded.retired)
+  fence = excluded.fence, link = excluded.link, 
+  retired = case when excluded.retired = 0 then stubs.retired else excluded.retired end
 
 -- name: mark_purged(number)
 -- Invisible from now on.

@@ -6,13 +6,10 @@
 insert into ready (number, queue, tenant, priority, due_us)
 values (:number, :queue, :tenant, :priority, :due_us)
 on conflict (number, queue) do update set
-  priority = min(priority, excluded.priority), due_us = min(due_us, excluded.due_us)
-where excluded.priority < priority or excluded.due_us < due_us
-
--- name: put_ready(number, queue, priority, due_us)
--- What is left to do; nothing is written when that is what it says.
-update ready set priority = :priority, due_us = :due_us
-where number = :number and queue = :queue and (priority <> :priority or due_us <> :due_us)
+  priority = case when excluded.priority < ready.priority then excluded.priority
+    else ready.priority end,
+  due_us = case when excluded.due_us < ready.due_us then excluded.due_us else ready.due_us end
+where excluded.priority < ready.priority or excluded.due_us < ready.due_us
 
 -- name: move_ready(number, queue, due_us)
 -- The session is held until then.
@@ -40,26 +37,44 @@ from ready r where number = :number order by queue
 -- From the work itself: rows of `ready` go when a worker finds the session deleted.
 select distinct queue from work where number = :number order by queue
 
--- name: queue_standing(number, queue, now_us)
--- Of one queue: the least priority of what was available when last looked at, and that of the rest;
--- when the rest begins to be available; whether anything is now.
-select
-  (select min(priority) from work where number = :number and queue = :queue and later = 0),
-  (select min(priority) from work where number = :number and queue = :queue and later = 1),
-  (select min(available_us) from work where number = :number and queue = :queue and later = 1),
-  exists (select 1 from work
-    where number = :number and queue = :queue and later = 0 and available_us <= :now_us)
+-- name: drop_empty(number, queue)
+-- A queue without work leaves the line; queue null: each of the session's.
+delete from ready
+where number = :number and (cast(:queue as text) is null or queue = :queue)
+  and not exists (select 1 from work w where w.number = ready.number and w.queue = ready.queue)
 
--- name: least_available(number, queue)
--- When the first batch was available: asked only after the clock went back.
-select min(available_us) from work where number = :number and queue = :queue and later = 0
+-- name: settle_ready(number, queue, floor_us)
+-- What is left to do in a queue that has work, and from when on; never before `floor_us`. Nothing is
+-- written when that is what the line says. Batches that can be had now are never walked.
+update ready set priority = s.priority, due_us = s.due_us
+from (
+  select r.queue as name,
+    (select min(best) from (
+      select min(priority) as best from work
+        where number = r.number and queue = r.queue and later = 0
+      union all
+      select min(priority) from work
+        where number = r.number and queue = r.queue and later = 1) as priorities) as priority,
+    case when exists (select 1 from work where number = r.number and queue = r.queue
+      and later = 0 and available_us <= :floor_us) then :floor_us
+    else (select case when min(first_us) > :floor_us then min(first_us) else :floor_us end from (
+      select min(available_us) as first_us from work
+        where number = r.number and queue = r.queue and later = 0
+      union all
+      select min(available_us) from work
+        where number = r.number and queue = r.queue and later = 1) as starts) end as due_us
+  from ready r where r.number = :number and (cast(:queue as text) is null or r.queue = :queue)
+) as s
+where ready.number = :number and ready.queue = s.name
+  and (ready.priority <> s.priority or ready.due_us <> s.due_us)
 
 -- name: next_ready(tenant, queue, now_us)
 -- The session that is due: of the most urgent priority that has one, the one due for longest.
 -- One seek per priority: rows that are not due are never walked. A row of `line` is a priority to
 -- look at, and what was found at the one before it.
 with recursive line (priority, number, due_us) as (
-  select (select min(priority) from ready where tenant = :tenant and queue = :queue), null, null
+  select (select min(priority) from ready where tenant = :tenant and queue = :queue),
+    cast(null as bigint), cast(null as bigint)
   union all
   select
     (select min(priority) from ready

@@ -1,9 +1,13 @@
 -- Rows with their seals, for verify: key, sealed columns, seal.
 -- `sealed_*` are the rows of one session or tenant, `loose_*` those of none that can be seen.
 
+-- name: keeps_seals()
+-- Whether rows of this database carry a seal.
+select 1
+
 -- name: sealed_sessions(number)
 -- The session row; recency is not sealed, since it follows from the head.
-select number, tenant, id, incarnation, user, app, title, model, cwd, status, metadata, parent,
+select number, tenant, id, incarnation, "user", app, title, model, cwd, status, metadata, parent,
   cause, created_us, deleted_us, purged, seal
 from sessions
 where number = :number
@@ -17,7 +21,7 @@ where number = :number
 -- name: sealed_nodes(number)
 -- When nodes were hidden.
 select key, deleted_us, deleted_rev, seal from nodes
-where key between :number << 32 and (:number << 32) + 4294967295
+where key between :number * 4294967296 and :number * 4294967296 + 4294967295
   and (deleted_us is not null or deleted_rev is not null or seal is not null)
 
 -- name: sealed_branches(number)
@@ -27,7 +31,7 @@ select number, name, leaf, seal from branches where number = :number
 -- name: sealed_amendments(number)
 -- When messages were amended; the chain vouches for the rest.
 select key, version, revision, created_us, seal from amendments
-where key between :number << 32 and (:number << 32) + 4294967295
+where key between :number * 4294967296 and :number * 4294967296 + 4294967295
 
 -- name: sealed_notes(number)
 -- Notes and drafts.
@@ -42,8 +46,9 @@ where number = :number
 -- name: sealed_runs(number)
 -- Records of runs; which nodes a run wrote is compared with the nodes.
 select key, id, tenant, status, parent_run, created_us, body, seal from runs
-where key between :number << 32 and (:number << 32) + 4294967295
-  and coalesce(tenant, status, parent_run, created_us, body, seal) is not null
+where key between :number * 4294967296 and :number * 4294967296 + 4294967295
+  and (coalesce(tenant, status, parent_run) is not null or created_us is not null
+    or body is not null or seal is not null)
 
 -- name: sealed_work(number)
 -- The queue.
@@ -85,7 +90,7 @@ select tenant, id, incarnation, fence, link, retired, seal from stubs where tena
 
 -- name: loose_sessions()
 -- Session rows that wait for the sweep.
-select number, tenant, id, incarnation, user, app, title, model, cwd, status, metadata, parent,
+select number, tenant, id, incarnation, "user", app, title, model, cwd, status, metadata, parent,
   cause, created_us, deleted_us, purged, seal
 from sessions
 where purged <> 0
@@ -110,7 +115,8 @@ where number not in (select number from sessions where purged = 0)
 -- Runs of no session.
 select key, id, tenant, status, parent_run, created_us, body, seal from runs
 where key >> 32 not in (select number from sessions where purged = 0)
-  and coalesce(tenant, status, parent_run, created_us, body, seal) is not null
+  and (coalesce(tenant, status, parent_run) is not null or created_us is not null
+    or body is not null or seal is not null)
 
 -- name: loose_work()
 -- Work of no session.
@@ -166,7 +172,7 @@ select tenant, id, incarnation, fence, link, retired, seal from stubs where tena
 -- name: standing_runs(number)
 -- The runs that a session knows, and the records of those that have one.
 select id, key & 4294967295, first_ord, last_ord, body from runs
-where key between :number << 32 and (:number << 32) + 4294967295
+where key between :number * 4294967296 and :number * 4294967296 + 4294967295
 
 -- name: headless_sessions()
 -- Sessions that nobody can find, because their head is gone.

@@ -22,7 +22,7 @@ where s.tenant = :tenant and s.id = :id and s.purged = 0
 
 -- name: insert_session(tenant, id, incarnation, user, app, title, model, cwd, status, metadata, parent, cause, created_us, recency)
 -- A new session row; its number comes back.
-insert into sessions (tenant, id, incarnation, user, app, title, model, cwd, status, metadata,
+insert into sessions (tenant, id, incarnation, "user", app, title, model, cwd, status, metadata,
   parent, cause, created_us, recency)
 values (:tenant, :id, :incarnation, :user, :app, :title, :model, :cwd, :status, :metadata,
   :parent, :cause, :created_us, :recency)
@@ -35,7 +35,7 @@ values (:number, :fence, :updated_us, :updated_us, :link)
 
 -- name: overwrite_session(number, user, app, title, model, cwd, status, metadata, parent, cause, recency)
 -- Everything a caller may set, at once.
-update sessions set user = :user, app = :app, title = :title, model = :model, cwd = :cwd,
+update sessions set "user" = :user, app = :app, title = :title, model = :model, cwd = :cwd,
   status = :status, metadata = :metadata, parent = :parent, cause = :cause, recency = :recency
 where number = :number
 
@@ -53,7 +53,7 @@ update sessions set deleted_us = :deleted_us where number = :number
 
 -- name: get_session(tenant, id)
 -- One session with the times and run pointers of its head.
-select s.id, s.tenant, s.user, s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent,
+select s.id, s.tenant, s."user", s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent,
   s.cause, s.incarnation, s.created_us, h.updated_us, s.deleted_us,
   h.active_run, h.open_run, h.latest_run
 from sessions s join heads h on h.number = s.number
@@ -62,13 +62,13 @@ where s.tenant = :tenant and s.id = :id and s.purged = 0
 -- name: list_sessions(tenant, user, anonymous, app, status, parent, live, created_after, created_before, metadata, fragment, recency, value, id, newest, stalest, youngest, oldest, first, last, limit, offset)
 -- A stretch of a list in one of six orders; value and id are the key of the last row before it.
 -- By change: rows of one recency bucket are put in exact order by the database.
-select s.id, s.tenant, s.user, s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent,
+select s.id, s.tenant, s."user", s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent,
   s.cause, s.incarnation, s.created_us, h.updated_us, s.deleted_us,
   h.active_run, h.open_run, h.latest_run
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.purged = 0
-  and s.user = :user -- if user
-  and s.user is null -- if anonymous
+  and s."user" = :user -- if user
+  and s."user" is null -- if anonymous
   and s.app = :app -- if app
   and s.status = :status -- if status
   and s.parent = :parent -- if parent
@@ -96,7 +96,7 @@ limit :limit offset :offset
 select count(*)
 from sessions s
 where s.tenant = :tenant and s.purged = 0
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
   and s.app = :app -- if app
   and s.status = :status -- if status
   and s.parent = :parent -- if parent

@@ -20,7 +20,8 @@ select r.number from ready r join heads h on h.number = r.number
   join sessions s on s.number = r.number
 where r.tenant = :tenant and s.deleted_us is null
 group by r.number
-order by min(max(r.due_us, case when h.owner is null then 0 else h.expires_us end)), r.number
+order by min(case when h.owner is not null and h.expires_us > r.due_us then h.expires_us
+  else r.due_us end), r.number
 limit :limit
 
 -- name: sessions_with_dead(tenant, limit)

@@ -2,7 +2,7 @@
 
 -- name: find_ticket(tenant, id)
 -- A ticket, the number of its session and whose session that is.
-select t.body, t.number, s.user
+select t.body, t.number, s."user"
 from tickets t cross join sessions s
 where t.tenant = :tenant and t.id = :id and s.number = t.number and s.purged = 0
 
@@ -34,7 +34,7 @@ select id, body from tickets where number = :number
 
 -- name: list_tickets(tenant, user, status, run, reason, created_before, expires_before, after_us, after_id, limit, offset)
 -- Of the tenant, oldest first, without those of deleted sessions.
-select t.id, t.body, s.user
+select t.id, t.body, s."user"
 from tickets t cross join sessions s
 where t.tenant = :tenant and s.number = t.number and s.purged = 0 and s.deleted_us is null
   and t.status = :status -- if status
@@ -43,12 +43,12 @@ where t.tenant = :tenant and s.number = t.number and s.purged = 0 and s.deleted_
   and t.created_us < :created_before -- if created_before
   and t.expires_us < :expires_before -- if expires_before
   and (t.created_us, t.id) > (:after_us, :after_id) -- if after_us, after_id
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
 order by t.created_us, t.id limit :limit offset :offset
 
 -- name: list_session_tickets(number, user, status, run, reason, created_before, expires_before, after_us, after_id, limit, offset)
 -- Of a session, oldest first.
-select t.id, t.body, s.user
+select t.id, t.body, s."user"
 from tickets t cross join sessions s
 where t.number = :number and s.number = t.number
   and t.status = :status -- if status
@@ -57,7 +57,7 @@ where t.number = :number and s.number = t.number
   and t.created_us < :created_before -- if created_before
   and t.expires_us < :expires_before -- if expires_before
   and (t.created_us, t.id) > (:after_us, :after_id) -- if after_us, after_id
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
 order by t.created_us, t.id limit :limit offset :offset
 
 -- name: count_tickets(tenant, user, status, run, reason, created_before, expires_before)
@@ -70,7 +70,7 @@ where t.tenant = :tenant and s.number = t.number and s.purged = 0 and s.deleted_
   and t.reason = :reason -- if reason
   and t.created_us < :created_before -- if created_before
   and t.expires_us < :expires_before -- if expires_before
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
 
 -- name: count_session_tickets(number, user, status, run, reason, created_before, expires_before)
 -- How many there are in a session.
@@ -82,4 +82,4 @@ where t.number = :number and s.number = t.number
   and t.reason = :reason -- if reason
   and t.created_us < :created_before -- if created_before
   and t.expires_us < :expires_before -- if expires_before
-  and s.user = :user -- if user
+  and s."user" = :user -- if user

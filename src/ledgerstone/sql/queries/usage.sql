@@ -7,9 +7,12 @@ update usage_days set calls = calls + :calls, input = input + :input, output = o
   reasoning = reasoning + :reasoning, total = total + :total, cost_nano = cost_nano + :cost_nano
 where number = :number and day = :day and model = :model and provider = :provider
   and source = :source and currency = :currency
-  and max(abs(input + :input), abs(output + :output), abs(cached_input + :cached_input),
-    abs(cache_write + :cache_write), abs(reasoning + :reasoning), abs(total + :total),
-    abs(cost_nano + :cost_nano)) < 4611686018427387904
+  and abs(input + :input) < 4611686018427387904 and abs(output + :output) < 4611686018427387904
+  and abs(cached_input + :cached_input) < 4611686018427387904
+  and abs(cache_write + :cache_write) < 4611686018427387904
+  and abs(reasoning + :reasoning) < 4611686018427387904
+  and abs(total + :total) < 4611686018427387904
+  and abs(cost_nano + :cost_nano) < 4611686018427387904
 
 -- name: begin_usage_day(number, day, model, provider, source, currency, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano, tenant)
 -- The first use of a line; nothing when it is there.
@@ -46,7 +49,7 @@ with recursive path (id) as ( -- if below
 select
   s.id, -- if each_session
   null, -- if no_session
-  s.user, -- if each_user
+  s."user", -- if each_user
   null, -- if no_user
   u.day, -- if each_day
   0, -- if no_day
@@ -57,7 +60,7 @@ where s.tenant = :tenant and s.purged = 0
   and u.tenant = :tenant -- if whole
   and s.id = :session -- if session
   and s.id in (select id from path) -- if below
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
   and u.day >= :first and u.day < :last
 group by 1, 2, 3, 4, 5, 6, 7
 
@@ -67,13 +70,13 @@ with recursive path (id) as ( -- if below
   select :below union -- if below
   select c.id from path cross join sessions c -- if below
     where c.tenant = :tenant and c.parent = path.id and c.purged = 0) -- if below
-select distinct s.number, s.id, s.user
+select distinct s.number, s.id, s."user"
 from usage_days u join sessions s on s.number = u.number
 where s.tenant = :tenant and s.purged = 0
   and u.tenant = :tenant -- if whole
   and s.id = :session -- if session
   and s.id in (select id from path) -- if below
-  and s.user = :user -- if user
+  and s."user" = :user -- if user
   and u.day >= :first and u.day < :last
 
 -- name: usage_between(number, after, last, limit)
@@ -107,9 +110,9 @@ select coalesce(sum(calls), 0) from usage_days where number = :number
 -- Count tool calls.
 insert into call_sums (number, calls, succeeded, failed, duration_ms)
 values (:number, :calls, :succeeded, :failed, :duration_ms)
-on conflict (number) do update set calls = calls + excluded.calls,
-  succeeded = succeeded + excluded.succeeded, failed = failed + excluded.failed,
-  duration_ms = duration_ms + excluded.duration_ms
+on conflict (number) do update set calls = call_sums.calls + excluded.calls,
+  succeeded = call_sums.succeeded + excluded.succeeded, failed = call_sums.failed + excluded.failed,
+  duration_ms = call_sums.duration_ms + excluded.duration_ms
 
 -- name: get_call_sums(number)
 -- The tool calls of a session, counted.

@@ -59,7 +59,8 @@ select claim_fence, queue from work where number = :number and unlikely(claim = 
 
 -- name: renew_claim(number, claim, expires_us)
 -- A later end.
-update work set claim_expires_us = max(claim_expires_us, :expires_us)
+update work set claim_expires_us = case
+  when claim_expires_us > :expires_us then claim_expires_us else :expires_us end
 where number = :number and unlikely(claim = :claim)
 
 -- name: free_batch(number, id, later, available_us, attempts, last_error)

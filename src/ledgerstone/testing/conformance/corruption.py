@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import apsw
 import pytest
 
 from ledgerstone import Store, user
@@ -34,7 +33,11 @@ BROKEN_BODIES = {
     "parts are no list": b'{"parts":7,"role":"user"}',
     "count is text": b'{"parts":[],"role":"user","usage":{"input":"three"}}',
 }
-TAMPER = Path(__file__).with_name("tamper.sql")
+# By the dialect of the bed.
+TAMPER = {
+    "sqlite": Path(__file__).with_name("tamper.sql"),
+    "postgres": Path(__file__).with_name("tamper_postgres.sql"),
+}
 
 
 def plant(backend: Bed, body: bytes) -> None:
@@ -147,8 +150,8 @@ class TestTamperedFile:
 
 def tampered(backend: Bed, change: str) -> Store:
     """A session with everything, changed behind the back of the store."""
-    if backend.sqlite_file is None:
-        pytest.skip("capability sqlite_file: none declared, so there are no rows to change")
+    if backend.edit is None:
+        pytest.skip("capability edit: none declared, so there are no rows to change")
     store = backend.store
     store.sessions.create(id="s", metadata={"a": 1}, document={"total_cost": 1.0})
     with store.turns.begin("s", run_id="r1") as turn:
@@ -156,11 +159,7 @@ def tampered(backend: Bed, change: str) -> Store:
         turn.run("running")
     assert store.admin.verify().ok
     backend.close()
-    statements = dict(re.findall(r"-- name: (\w+)\n(.*?;)\n", TAMPER.read_text(), re.DOTALL))
-    connection = apsw.Connection(backend.url.removeprefix("sqlite:///"))
-    try:
-        connection.execute(statements[change])
-        assert connection.changes() > 0
-    finally:
-        connection.close()
+    text = TAMPER[backend.dialect].read_text()
+    statements = dict(re.findall(r"-- name: (\w+)\n(.*?);\n", text, re.DOTALL))
+    assert backend.edit(statements[change]) > 0
     return backend.store

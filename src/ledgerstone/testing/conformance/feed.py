@@ -43,7 +43,8 @@ class TestFeed:
         page = backend.store.feed.read()
         assert places(page) == [("a", 1), ("b", 1), ("a", 2), ("c", 1)]
         assert not page.has_more
-        assert [entry.pos for entry in page.entries] == [1, 2, 3, 4]
+        found = [entry.pos for entry in page.entries]
+        assert found == sorted(set(found))
 
     def test_an_entry_says_what_the_commit_was(self, backend: Bed) -> None:
         turn = backend.store.turns.begin("s", create=True)
@@ -169,26 +170,29 @@ class TestFeedAfterPurge:
         say(backend, "a")
         say(backend, "b")
         cursor = backend.store.feed.read().cursor
+        given = [entry.pos for entry in backend.store.feed.read().entries]
         for n in range(3):
             purge(backend, "b")
-            assert backend.ask(FeedEnd(tenant="default")) == 2 + n
+            assert backend.ask(FeedEnd(tenant="default")) <= given[-1]
             backend.reopen()
-            assert backend.ask(FeedEnd(tenant="default")) == 2 + n
+            assert backend.ask(FeedEnd(tenant="default")) <= given[-1]
             say(backend, "b", f"again {n}")
             page = backend.store.feed.read(after=cursor)
             assert places(page) == [("b", 1)]
-            assert page.entries[0].pos == 3 + n
+            given.append(page.entries[0].pos)
             cursor = page.cursor
+        assert given == sorted(set(given))
 
     def test_an_empty_store_goes_on_counting(self, backend: Bed) -> None:
         for name in ("a", "b"):
             say(backend, name)
+        given = backend.ask(FeedEnd(tenant="default"))
         for name in ("b", "a"):
             purge(backend, name)
         backend.reopen()
         say(backend, "c")
         found = backend.ask(ReadFeed(tenant="default"))
-        assert [(entry.session, entry.pos) for entry in found] == [("c", 3)]
+        assert [(entry.session, entry.pos > given) for entry in found] == [("c", True)]
         backend.reopen()
         assert backend.ask(ReadFeed(tenant="default")) == found
 

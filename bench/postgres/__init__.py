@@ -1,0 +1,1 @@
+"""The same bench on PostgreSQL: one server, one database per contender."""

@@ -1,0 +1,77 @@
+"""P3: 64 sessions that commit at once from one event loop."""
+
+from __future__ import annotations
+
+import time
+
+from bench.contender import Entry
+from bench.measure import Row, Series, percentile, row
+from bench.postgres import bars, entries
+from bench.postgres.stand import PostgresStand
+from bench.rounds import Rounds
+from bench.workloads.busy import PEERS_SHARE, together, waited
+
+
+def run(stand: PostgresStand, seconds: float) -> list[Row]:
+    stand.build()
+    ours = [entries.OURS_ASYNC] if stand.has_ours else []
+    floors = [entries.GROUP, entries.GROUP_AGAIN, entries.POOL]
+    found = [*floors, *ours, *stand.peers_there]
+    rates = {entry.key: Series() for entry in found}
+    waits: dict[str, list[float]] = {entry.key: [] for entry in found}
+    errors = dict.fromkeys(rates, 0)
+    rounds = Rounds(
+        seconds,
+        least=stand.sizes.least_rounds,
+        peer_least=stand.sizes.peer_rounds,
+        allowance_s=seconds * PEERS_SHARE / (len(stand.peers_there) or 1),
+    )
+    for number in rounds:
+        for entry in rounds.order(found):
+            sits_out = entry.kind == "peer" and rounds.sits_out(entry.key)
+            if sits_out or entry.key not in stand.remotes:
+                continue
+            start = time.monotonic()
+            answer = together(stand, entry)
+            rounds.spend(entry.key, time.monotonic() - start)
+            if answer is not None and answer.count:
+                rate = answer.count / (answer.ended_s - answer.started_s)
+                rates[entry.key].add([rate], number)
+                waits[entry.key] += answer.samples_ms
+                errors[entry.key] += len(answer.errors)
+    there = [entry for entry in found if rates[entry.key].rounds]
+    case = f"{len(stand.busy)} sessions at once"
+    rows = [
+        row(
+            "P3",
+            case,
+            entry.title,
+            "turns/s",
+            rates[entry.key],
+            floor=(entries.GROUP.title, rates[entries.GROUP.key]),
+            bar=bars.BUSY if entry.kind == "ours" else None,
+            noise=entry == entries.GROUP_AGAIN,
+            note=waited(waits[entry.key], errors[entry.key]),
+        )
+        for entry in there
+    ]
+    return rows + best_peer(case, there, rates)
+
+
+def best_peer(case: str, there: list[Entry], rates: dict[str, Series]) -> list[Row]:
+    """Ours against the peer with the highest rate."""
+    peers = [entry for entry in there if entry.kind == "peer"]
+    if not peers or entries.OURS_ASYNC not in there:
+        return []
+    best = max(peers, key=lambda entry: percentile(rates[entry.key].samples, 0.5))
+    return [
+        row(
+            "P3",
+            f"{case}, against the best peer",
+            entries.OURS_ASYNC.title,
+            "turns/s",
+            rates[entries.OURS_ASYNC.key],
+            floor=(best.title, rates[best.key]),
+            bar=bars.BUSY_BEST_PEER,
+        )
+    ]

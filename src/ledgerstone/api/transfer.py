@@ -1,0 +1,274 @@
+"""Copying a store, and the one hash that says whether two stores hold the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from ledgerstone.api.blob_reading import AsyncBlobReader
+from ledgerstone.api.blob_writing_async import upload
+from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.transfer_seen import AsyncSeen, Item
+from ledgerstone.commands.feed import FeedEnd
+from ledgerstone.commands.sessions import CountSessions, SessionFilter
+from ledgerstone.commands.transfer import (
+    PAGE_BYTES,
+    PAGE_ROWS,
+    Chunk,
+    ExportSession,
+    ExportTable,
+    ImportRows,
+    Row,
+)
+from ledgerstone.errors import CopyConflict, CopyDisturbed
+from ledgerstone.records.transfer import TenantCopied, TenantRoot
+from ledgerstone.rules.transfer import (
+    AFTER_SESSIONS,
+    BEFORE_SESSIONS,
+    BLOBS,
+    OF_A_TENANT,
+    SESSIONS,
+    TABLES,
+    TURNS,
+    Table,
+    Tally,
+)
+
+Progress = Callable[[str, int, int], object]
+"""What is being done, how many of it are done, and how many there are."""
+
+_REVISION = SESSIONS.columns.index("revision")
+
+
+def silent(phase: str, done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+async def pages_of(handle: AsyncHandle, table: Table) -> AsyncIterator[list[Row]]:
+    """The rows of a tenant's table, in order, a page at a time."""
+    after: Row | None = None
+    while True:
+        query = ExportTable(tenant=handle.tenant, table=table.name, after=after)
+        page = await handle.ask(query)
+        if page.rows:
+            yield page.rows
+        if page.next is None:
+            return
+        after = page.next
+
+
+async def chunks_of(handle: AsyncHandle, session: str) -> AsyncIterator[list[Chunk]]:
+    """The rows of a session's tables, in order, a page at a time."""
+    table: str | None = None
+    after: Row | None = None
+    while True:
+        query = ExportSession(tenant=handle.tenant, session=session, table=table, after=after)
+        page = await handle.ask(query)
+        if page.chunks:
+            yield page.chunks
+        if page.table is None:
+            return
+        table, after = page.table, page.next
+
+
+async def tally_of(handle: AsyncHandle, phase: str, progress: Progress) -> Tally:
+    """Everything that the tenant has, counted and hashed."""
+    tally, done = Tally(), 0
+    total = await _count_sessions(handle)
+    for table in OF_A_TENANT:
+        async for rows in pages_of(handle, table):
+            tally.add(table.name, rows)
+            for row in rows if table is SESSIONS else ():
+                async for chunks in chunks_of(handle, row[0]):
+                    for chunk in chunks:
+                        tally.add(chunk.table, chunk.rows)
+                done += 1
+                progress(phase, done, total)
+    return tally
+
+
+async def root_of_tenant(handle: AsyncHandle, progress: Progress = silent) -> TenantRoot:
+    """The root of what the tenant has now; of one moment only when nobody writes."""
+    return (await tally_of(handle, "hashing", progress)).root(handle.tenant)
+
+
+async def _count_sessions(handle: AsyncHandle) -> int:
+    everything = SessionFilter(deleted=True)
+    return await handle.ask(CountSessions(tenant=handle.tenant, where=everything))
+
+
+async def copy_tenant(
+    source: AsyncHandle, target: AsyncHandle, progress: Progress = silent
+) -> TenantCopied:
+    """Bring everything that the tenant has in one store into another, and prove it."""
+    return await _AsyncCopy(source, target, progress).run()
+
+
+class _AsyncCopy:
+    """One tenant on its way.
+
+    What the target has already is a part of what a copy that was killed has brought, from the
+    start of each table: it is met again and passed over. Anything else is a CopyConflict, found
+    before the first row is written where it stands in a table of the tenant.
+    """
+
+    def __init__(self, source: AsyncHandle, target: AsyncHandle, progress: Progress) -> None:
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._tally = Tally()
+        self._known: dict[str, int] = {}
+        self._waiting: list[Chunk] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._written = 0
+        self._blobs = 0
+        self._blob_bytes = 0
+        self._turns = 0
+
+    async def run(self) -> TenantCopied:
+        """All of it."""
+        for table in OF_A_TENANT:
+            self._known[table.name] = await self._compare(table)
+        for table in BEFORE_SESSIONS:
+            await self._bring_table(table)
+        await self._bring_bytes()
+        await self._bring_sessions()
+        for table in AFTER_SESSIONS:
+            await self._bring_table(table)
+        await self._bring_table(TURNS, self._turns)
+        # Their age comes last: bytes that nothing names yet must be young, or a collector has them.
+        await self._bring_table(BLOBS)
+        await self._prove()
+        root = self._tally.root(self._source.tenant)
+        return TenantCopied(
+            tenant=root.tenant,
+            root=root.root,
+            rows=root.rows,
+            written=self._written,
+            blobs=self._blobs,
+            blob_bytes=self._blob_bytes,
+            feed_from=await self._source.ask(FeedEnd(tenant=root.tenant)),
+            feed_to=await self._target.ask(FeedEnd(tenant=root.tenant)),
+        )
+
+    async def _compare(self, table: Table) -> int:
+        """How many rows the target has already; CopyConflict when they are others."""
+        seen = AsyncSeen(self._target.tenant, self._rows(self._target, table))
+        if not await seen.any():
+            return 0
+        async for items in self._rows(self._source, table):
+            if await seen.rest(items):
+                break
+        await seen.end()
+        return seen.count
+
+    async def _rows(self, handle: AsyncHandle, table: Table) -> AsyncIterator[list[Item]]:
+        """The rows of a table, as they are compared: blobs are the same whatever their age."""
+        async for rows in pages_of(handle, table):
+            yield [(table.name, row[:2] if table is BLOBS else row) for row in rows]
+
+    async def _bring_table(self, table: Table, total: int = 0) -> None:
+        done = 0
+        known = 0 if table is BLOBS else self._known[table.name]
+        after: Row | None = None
+        async for rows in pages_of(self._source, table):
+            size = self._tally.add(table.name, rows)
+            passed = max(0, min(len(rows), known - done))
+            if passed:
+                after = table.key_of(rows[passed - 1])
+            if passed < len(rows):
+                await self._put(Chunk(table.name, rows[passed:], after), size)
+                after = table.key_of(rows[-1])
+            done += len(rows)
+            self._progress(table.name, done, max(done, total))
+        await self._flush()
+
+    async def _bring_sessions(self) -> None:
+        total, done = await _count_sessions(self._source), 0
+        after: Row | None = None
+        async for rows in pages_of(self._source, SESSIONS):
+            self._tally.add(SESSIONS.name, rows)
+            for row in rows:
+                known = done < self._known[SESSIONS.name]
+                if not known:
+                    await self._put(Chunk(SESSIONS.name, [row], after), 0)
+                await self._bring_session(row[0], known)
+                after = SESSIONS.key_of(row)
+                self._turns += row[_REVISION]
+                done += 1
+                self._progress("sessions", done, max(done, total))
+        await self._flush()
+
+    async def _bring_session(self, session: str, known: bool) -> None:
+        seen = AsyncSeen(self._target.tenant, self._items(session)) if known else None
+        async for chunks in chunks_of(self._source, session):
+            for chunk in chunks:
+                size = self._tally.add(chunk.table, chunk.rows)
+                left = chunk
+                if seen is not None and TABLES[chunk.table].rooted:
+                    left = await self._unseen(seen, chunk)
+                if left.rows:
+                    await self._put(left, size)
+        if seen is not None:
+            await seen.end()
+
+    async def _items(self, session: str) -> AsyncIterator[list[Item]]:
+        """What the target has of a session, as it is compared."""
+        async for chunks in chunks_of(self._target, session):
+            for chunk in chunks:
+                if TABLES[chunk.table].rooted:
+                    yield [(chunk.table, row) for row in chunk.rows]
+
+    async def _unseen(self, seen: AsyncSeen, chunk: Chunk) -> Chunk:
+        """The rest of a chunk, of which the target has the beginning."""
+        left = await seen.rest([(chunk.table, row) for row in chunk.rows])
+        passed = len(chunk.rows) - len(left)
+        if not passed:
+            return chunk
+        after = TABLES[chunk.table].key_of(chunk.rows[passed - 1])
+        return Chunk(chunk.table, chunk.rows[passed:], after)
+
+    async def _bring_bytes(self) -> None:
+        """The bytes of blobs, one piece in memory at a time."""
+        done = 0
+        async for rows in pages_of(self._source, BLOBS):
+            for ref, size_bytes, media_type, *_ in rows:
+                done += 1
+                if done <= self._known[BLOBS.name]:
+                    continue
+                async with AsyncBlobReader(self._source, ref) as reader:
+                    await upload(
+                        self._target,
+                        reader,
+                        media_type=media_type,
+                        size_bytes=size_bytes,
+                        expected=ref,
+                    )
+                self._blobs += 1
+                self._blob_bytes += size_bytes
+                self._progress("bytes", done, done)
+
+    async def _put(self, chunk: Chunk, size: int) -> None:
+        """Write it, together with what came before and with what comes next."""
+        self._waiting.append(chunk)
+        self._waiting_rows += len(chunk.rows)
+        self._waiting_bytes += size
+        if self._waiting_rows >= PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        if self._waiting:
+            command = ImportRows(tenant=self._target.tenant, chunks=tuple(self._waiting))
+            self._written += await self._target.write(command)
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    async def _prove(self) -> None:
+        """The source is what was read, and the target is what the source is."""
+        again = await tally_of(self._source, "checking the source", self._progress)
+        moved = again.differs(self._tally)
+        if moved is not None:
+            raise CopyDisturbed(self._source.tenant, moved)
+        found = await tally_of(self._target, "checking the target", self._progress)
+        differs = found.differs(self._tally)
+        if differs is not None:
+            raise CopyConflict(differs, "", self._target.tenant)

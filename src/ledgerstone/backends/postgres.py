@@ -1,0 +1,273 @@
+"""PostgreSQL: many processes on many machines, one database."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ledgerstone.backends.postgres_changes import PostgresChanges
+from ledgerstone.backends.postgres_clock import ServerClock
+from ledgerstone.backends.postgres_errors import FOREIGN, translate
+from ledgerstone.backends.postgres_facts import Facts, check_durability, read_facts, warnings_of
+from ledgerstone.backends.postgres_flusher import AsyncFlusher, BlockingFlusher, Slow
+from ledgerstone.backends.postgres_interactive import Interactive
+from ledgerstone.backends.postgres_line import Line, takes
+from ledgerstone.backends.postgres_pool import Pool
+from ledgerstone.backends.postgres_port import PgDriver
+from ledgerstone.backends.postgres_refusals import check_rights
+from ledgerstone.backends.postgres_schema import check_server, prepare_schema
+from ledgerstone.backends.postgres_urls import Target, parse_target
+from ledgerstone.clock import Clock, SystemClock, monotonic_s
+from ledgerstone.commands import Command, Query
+from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, StoreClosed
+from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.trampoline import run_now
+
+if TYPE_CHECKING:
+    import asyncio
+
+A = TypeVar("A")
+DURABILITIES = ("power", "process")
+
+
+def open_postgres(
+    url: str,
+    *,
+    durability: str | None = None,
+    clock: Clock | None = None,
+    pool_size: int | None = None,
+) -> PostgresBackend:
+    """Connect, look at the server, make or migrate the schema; refuses less than was asked for."""
+    level = durability or "power"
+    if level not in DURABILITIES:
+        raise InvalidValue("durability", f"postgresql knows power and process, not {level!r}")
+    target = parse_target(url, pool_size)
+    # A test's clock stands in for the database's own.
+    stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
+    face = Face(blocking_driver, BlockingFlusher, target, stand_in)
+    try:
+        facts = run_now(_inspect(face, target, level))
+    except LedgerstoneError:
+        face.close()
+        raise
+    except FOREIGN as error:
+        face.close()
+        raise translate(error, target.shown) from error
+    return PostgresBackend(target, level, stand_in, face, facts)
+
+
+async def _inspect(face: Face, target: Target, level: str) -> Facts:
+    ends_s = monotonic_s() + target.connect_timeout_s
+    connection = await face.pool.borrow(ends_s)
+    try:
+        facts = await read_facts(connection, target.statement_timeout_s)
+        check_server(facts.version)
+        check_durability(facts, level, target.shown)
+        limit_s = target.statement_timeout_s
+        await prepare_schema(connection, target.schema, limit_s, may_migrate=target.migrate)
+        await check_rights(connection, target.shown, limit_s)
+        return facts
+    finally:
+        face.pool.give_back(connection)
+
+
+class Face:
+    """The connections of one colour: of all blocking threads, or of one event loop.
+
+    `hot` has a connection of its own, so that readers can not starve it.
+    """
+
+    def __init__(
+        self,
+        make_driver: Callable[[Target, int], PgDriver],
+        make_flusher: Callable[[Line, Slow], Any],
+        target: Target,
+        clock: Clock | None,
+    ) -> None:
+        limit_s = target.statement_timeout_s
+        self.clock = ServerClock(clock)
+        self.pool = Pool(make_driver(target, target.pool_size), target.connect_timeout_s)
+        self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
+        self._hot_pool = Pool(make_driver(target, 1), target.connect_timeout_s)
+        line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls)
+        self.hot = make_flusher(line, self.slow.write)
+
+    def close(self) -> None:
+        self._hot_pool.close()
+        self.pool.close()
+
+
+def blocking_driver(target: Target, size: int = 1) -> PgDriver:
+    """NotSupported when it is not installed."""
+    try:
+        from ledgerstone.backends.postgres_psycopg import PsycopgDriver
+    except ImportError as error:
+        raise _driver_missing("psycopg") from error
+    return PsycopgDriver(target, size)
+
+
+def async_driver(target: Target, size: int = 1) -> PgDriver:
+    """The same for the running event loop."""
+    try:
+        from ledgerstone.backends.postgres_asyncpg import AsyncpgDriver
+    except ImportError as error:
+        raise _driver_missing("asyncpg") from error
+    return AsyncpgDriver(target, size)
+
+
+def _driver_missing(name: str) -> NotSupported:
+    return NotSupported(
+        "postgresql:// stores", hint=f"{name} is missing: pip install 'ledgerstone[postgres]'"
+    )
+
+
+class PostgresBackend:
+    """A store in one schema of a database."""
+
+    def __init__(
+        self, target: Target, durability: str, clock: Clock | None, face: Face, facts: Facts
+    ) -> None:
+        self._target = target
+        self._clock = clock
+        self._pid = os.getpid()
+        self._facts = facts
+        self._blocking = face
+        self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
+        self._making = threading.Lock()
+        self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
+        self._closed = False
+        self._capabilities = Capabilities(
+            name="postgres", durability=durability, multi_process=True, requires_network=True
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def write(self, command: Command[A]) -> A:
+        self._check_usable()
+        face = self._blocking
+        if takes(command):
+            answer: A = face.hot.write(command)
+        else:
+            answer = run_now(face.slow.write(command))
+        self._changes.tell_of(answer)
+        return answer
+
+    async def awrite(self, command: Command[A]) -> A:
+        """Cancelling the wait does not touch the command."""
+        import asyncio
+
+        face = self._face()
+        if takes(command):
+            answer: A = await face.hot.write(command)
+        else:
+            task = asyncio.get_running_loop().create_task(face.slow.write(command))
+            answer = await asyncio.shield(task)
+        self._changes.tell_of(answer)
+        return answer
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self._check_usable()
+        return run_now(self._blocking.slow.read(queries))
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        return await self._face().slow.read(queries)
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    def tenants(self) -> list[str]:
+        self._check_usable()
+        return [row[0] for row in run_now(self._blocking.slow.ask("list_tenants"))]
+
+    def health(self) -> Health:
+        self._check_usable()
+        return run_now(self._health())
+
+    async def _health(self) -> Health:
+        slow = self._blocking.slow
+        ends_s = monotonic_s() + self._target.statement_timeout_s
+        try:
+            connection = await slow.pool.borrow(ends_s)
+            try:
+                facts = await read_facts(connection, self._target.statement_timeout_s)
+            finally:
+                slow.pool.give_back(connection)
+        except FOREIGN as error:
+            raise translate(error, self._target.shown) from error
+        counts = (await slow.ask("count_rows"))[0]
+        version = (await slow.ask("store_version"))[0][0]
+        return Health(
+            backend="postgres",
+            ok=True,
+            durability=self._capabilities.durability,
+            schema=version,
+            version=facts.shown_version,
+            sizes_bytes=facts.sizes_bytes,
+            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
+            warnings=warnings_of(facts, self._capabilities.durability),
+        )
+
+    def close(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            # In a forked child the connections belong to the parent: leave them alone.
+            self._closed = True
+            return
+        self._closed = True
+        self._changes.close()
+        with self._making:
+            faces = list(self._faces.items())
+            self._faces.clear()
+        for loop, face in faces:
+            _close_on(loop, face)
+        self._blocking.close()
+
+    def _face(self) -> Face:
+        """The connections of the running loop."""
+        import asyncio
+
+        self._check_usable()
+        loop = asyncio.get_running_loop()
+        face = self._faces.get(loop)
+        if face is None:
+            with self._making:
+                for other in [other for other in self._faces if other.is_closed()]:
+                    del self._faces[other]
+                face = self._faces[loop] = Face(
+                    async_driver, AsyncFlusher, self._target, self._clock
+                )
+        return face
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._target.shown} is closed")
+        if os.getpid() != self._pid:
+            raise StoreClosed("this store was opened before a fork; open it again in the child")
+
+
+def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:
+    """Connections of a loop are closed on it; those of a loop that ended are gone already."""
+    import asyncio
+
+    if loop.is_closed():
+        return
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is loop or not loop.is_running():
+        face.close()
+    else:
+        loop.call_soon_threadsafe(face.close)

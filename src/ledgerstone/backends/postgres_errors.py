@@ -1,0 +1,87 @@
+"""What the server and the drivers say, as what the caller can react to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledgerstone.backends.postgres_port import (
+    BadText,
+    ConnectionLost,
+    DeadlineOver,
+    NotConnected,
+    ServerSaid,
+)
+from ledgerstone.backends.postgres_refusals import no_right, not_connected
+from ledgerstone.errors import (
+    BackendError,
+    Busy,
+    Corrupt,
+    InvalidValue,
+    LedgerstoneError,
+    NotSupported,
+    ReadOnly,
+    SchemaTooOld,
+    StorageFull,
+    Timeout,
+    Unavailable,
+)
+
+AGAIN = frozenset({"40001", "40P01", "23505"})
+"""Somebody else was faster: the same command, run again, sees what they did."""
+
+FOREIGN = (
+    ServerSaid,
+    ConnectionLost,
+    NotConnected,
+    BadText,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    msgspec.MsgspecError,
+)
+"""Everything that is none of our errors and no programming of the caller's."""
+
+
+def translate(error: BaseException, where: str) -> LedgerstoneError:
+    """One error as one of ours; nothing was written when it is told."""
+    if isinstance(error, ServerSaid):
+        return _said(error, where)
+    if isinstance(error, NotConnected):
+        return not_connected(error, where)
+    if isinstance(error, DeadlineOver):
+        return Timeout(f"{where}: {error}")
+    if isinstance(error, ConnectionLost | OSError):
+        return Unavailable(f"the connection to {where} was lost: {error}")
+    if isinstance(error, BadText | UnicodeEncodeError):
+        return InvalidValue("text", "lone surrogates are only allowed in bodies")
+    # What else a handler raises comes from a row that none of ours would have written.
+    return Corrupt("database", where, "row", f"{type(error).__name__}; run `ledgerstone verify`")
+
+
+def _said(error: ServerSaid, where: str) -> LedgerstoneError:
+    state = error.sqlstate
+    if state in AGAIN or state == "55P03":
+        return Busy(f"others keep changing the same rows of {where}; try again")
+    if state in ("57014", "25P03"):
+        return Timeout(f"{where} gave up: {error.message}")
+    if state == "53100":
+        return StorageFull(f"no space left on {where}")
+    if state in ("53200", "53300", "53400"):
+        return Busy(f"{where} has no room: {error.message}")
+    if state == "25006":
+        return ReadOnly(f"{where} is read-only, a replica perhaps; give the primary")
+    if state == "42501":
+        return no_right(error.message, where)
+    if state in ("42P01", "42883", "3F000", "42703"):
+        return SchemaTooOld(f"the schema of {where} ({error.message})", 0, 1)
+    if state in ("26000", "42P05"):
+        return NotSupported(
+            "prepared statements", where, "a pooler is in the way: add ?prepare=no to the url"
+        )
+    if state in ("22021", "22P05"):
+        return InvalidValue("text", "the server can not keep this text")
+    return BackendError("postgres", f"{state} {error.message}")

@@ -1,0 +1,154 @@
+"""Sends planned commands in groups: while one call is under way, the next one gathers.
+
+Nobody waits for a group to fill. `BlockingFlusher` serves all threads of a process, and whoever
+comes first sends for everybody; `AsyncFlusher` serves one event loop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ledgerstone.backends.postgres_line import Job, Line
+from ledgerstone.backends.postgres_port import ConnectionLost
+from ledgerstone.commands import Command
+from ledgerstone.commands.leases import ReleaseLease
+from ledgerstone.errors import OutcomeUnknown, Unavailable
+from ledgerstone.trampoline import run_now
+
+if TYPE_CHECKING:
+    import asyncio
+
+Slow = Callable[[Command[Any]], Coroutine[Any, Any, Any]]
+
+
+class BlockingFlusher:
+    """Commands of all threads, over one connection at a time."""
+
+    def __init__(self, line: Line, slow: Slow) -> None:
+        self._line = line
+        self._slow = slow
+        self._gate = threading.Lock()
+        self._sending = threading.Lock()
+
+    def write(self, command: Command[Any]) -> Any:
+        """Carry out one command, and whatever else waits, in the caller's thread."""
+        job = Job(command)
+        with self._gate:
+            self._line.admit(job)
+        try:
+            if not job.done:
+                with self._sending:
+                    while not job.done:
+                        self._send()
+        except BaseException:
+            with self._gate:
+                self._line.withdraw(job)
+            raise
+        if job.slow:
+            return run_now(_carry_out(job, self._slow))
+        if job.error is not None:
+            raise job.error
+        return job.answer
+
+    def _send(self) -> None:
+        line = self._line
+        with self._gate:
+            group = line.take()
+        judged, unsure = None, True
+        try:
+            with suppress(ConnectionLost):
+                judged, unsure = run_now(line.call(group)), False
+        finally:
+            # After a Ctrl-C too: nobody may wait for ever, whoever was in that call.
+            with self._gate:
+                line.settle(group, judged, unsure=unsure)
+                line.ended.clear()
+
+
+class AsyncFlusher:
+    """Commands of one event loop, over one connection at a time."""
+
+    def __init__(self, line: Line, slow: Slow) -> None:
+        self._line = line
+        self._slow = slow
+        self._sender: asyncio.Task[None] | None = None
+        self._slow_ones: set[asyncio.Task[None]] = set()
+
+    async def write(self, command: Command[Any]) -> Any:
+        """Cancelling the wait does not touch the command."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        job = Job(command)
+        future = job.future = loop.create_future()
+        self._line.admit(job)
+        if self._line.ended:
+            self._deliver(loop)
+        if self._sender is None and self._line.waiting:
+            # It begins after this round of the loop: all that its tasks send by then is one group.
+            self._sender = loop.create_task(self._serve(loop))
+        return await future
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        line = self._line
+        try:
+            while line.waiting:
+                group = line.take()
+                judged, unsure = None, True
+                try:
+                    with suppress(ConnectionLost):
+                        judged, unsure = await line.call(group), False
+                finally:
+                    line.settle(group, judged, unsure=unsure)
+                    self._deliver(loop)
+        finally:
+            self._sender = None
+
+    def _deliver(self, loop: asyncio.AbstractEventLoop) -> None:
+        ended, self._line.ended = self._line.ended, []
+        for job in ended:
+            if job.slow:
+                task = loop.create_task(self._go_slow(job))
+                self._slow_ones.add(task)
+                task.add_done_callback(self._slow_ones.discard)
+            else:
+                _tell(job, job.answer, job.error)
+
+    async def _go_slow(self, job: Job) -> None:
+        try:
+            answer = await _carry_out(job, self._slow)
+        except BaseException as error:
+            _tell(job, None, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            _tell(job, answer, None)
+
+
+def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
+    future = job.future
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(answer)
+
+
+async def _carry_out(job: Job, slow: Slow) -> Any:
+    """The interactive way. A command that may be there already is repeated, which finds it by its
+    turn, token or id; when that can not be done, nobody knows."""
+    try:
+        answer = await slow(job.command)
+    except Unavailable as error:
+        if not job.unsure:
+            raise
+        raise OutcomeUnknown(
+            f"the connection was lost while the command was under way ({error}); repeat the call"
+        ) from error
+    if job.unsure and isinstance(job.command, ReleaseLease) and answer is False:
+        raise OutcomeUnknown("the lease is gone: by this call, or before it")
+    return answer

@@ -1,0 +1,82 @@
+"""What this process knows of sessions, so that most commands need not ask before they are sent.
+
+Nothing here is trusted: the server compares the version of the head before it writes anything. A
+session's runs and state never change without its head being written, so its version vouches for
+them as well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import msgspec
+
+from ledgerstone.sql.tx import Row
+
+SESSIONS_MAX = 4096
+RUNS_MAX = 4
+RUN_BYTES_MAX = 16_384
+STATE_BYTES_MAX = 16_384
+
+Key = tuple[str, str]
+"""Tenant and session."""
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """One session as the server last told it.
+
+    `head` is the row of `find_head`, `version` the number of the transaction that wrote it.
+    `runs` are rows of `find_runs` by run id; `state` is UNSET when nobody asked for it yet.
+    """
+
+    head: Row
+    version: int
+    tip_id: str | None
+    runs: dict[str, Row] = {}
+    state: bytes | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Heads:
+    """The sessions that were used last; any thread may ask."""
+
+    def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._sessions_max = sessions_max
+
+    def get(self, key: Key) -> Known | None:
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+            return known
+
+    def put(self, key: Key, known: Known) -> None:
+        with self._lock:
+            self._known[key] = known
+            self._known.move_to_end(key)
+            if len(self._known) > self._sessions_max:
+                self._known.popitem(last=False)
+
+    def forget(self, key: Key) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def keep_run(runs: dict[str, Row], id: str, row: Row) -> dict[str, Row]:
+    """The runs with one more; the oldest goes, and what is large is not kept."""
+    kept = {name: other for name, other in runs.items() if name != id}
+    if row[3] is not None and len(row[3]) > RUN_BYTES_MAX:
+        return kept
+    while len(kept) >= RUNS_MAX:
+        del kept[next(iter(kept))]
+    kept[id] = row
+    return kept

@@ -1,0 +1,287 @@
+"""Planned commands that wait for the next call, and what became of those that were sent.
+
+Knows nothing of threads and event loops; postgres_flusher.py does. At most one command per session
+is in a call; those that come later wait behind it, so that each is planned on what the one before
+it left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ledgerstone.backends.postgres_apply import (
+    CALL,
+    CHECK_IDS,
+    SKIP_LOCKED,
+    Asked,
+    Judged,
+    Parcel,
+    Verdict,
+    read_answer,
+)
+from ledgerstone.backends.postgres_clock import ServerClock
+from ledgerstone.backends.postgres_heads import Heads, Key
+from ledgerstone.backends.postgres_plan import MAKES_RUN, Plan, Unplanned, plan
+from ledgerstone.backends.postgres_pool import Pool
+from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.clock import monotonic_s
+from ledgerstone.commands import Command
+from ledgerstone.commands.leases import ReleaseLease, RenewLease, TakeLease
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.work import EnqueueWork
+from ledgerstone.errors import LedgerstoneError
+
+GROUP_MAX = 256
+GROUP_BYTES_MAX = 4 * 1024 * 1024
+TRIES_MAX = 4
+"""How often a command is planned before it goes the slow way."""
+SENDS_MAX = 3
+TAKEN, NOT_LOCKED = "23505", "55P03"
+_AGAIN = frozenset({"40001", "40P01"})
+
+HOT = frozenset({CommitTurn, TakeLease, RenewLease, ReleaseLease, EnqueueWork})
+
+
+class Job:
+    """One command on its way. `slow`: it has to go the interactive way, for which `unsure` says
+    that it may have been carried out already."""
+
+    __slots__ = (
+        "answer", "asked", "bytes", "command", "done", "error", "future", "key", "plan", "slow",
+        "tries", "unsure", "wants",
+    )  # fmt: skip
+
+    def __init__(self, command: Command[Any]) -> None:
+        self.command = command
+        self.key = session_of(command)
+        self.plan: Plan | None = None
+        self.asked: Asked | None = None
+        self.wants = 0
+        self.tries = 0
+        self.bytes = 0
+        self.done = self.slow = self.unsure = False
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.future: Any = None
+
+
+def session_of(command: Command[Any]) -> Key:
+    """Tenant and session of a hot command."""
+    if isinstance(command, EnqueueWork):
+        return command.tenant, command.batch.session
+    return command.tenant, command.session  # type: ignore[attr-defined]
+
+
+def takes(command: Command[Any]) -> bool:
+    """Whether a command may be planned at all."""
+    if type(command) not in HOT:
+        return False
+    return not isinstance(command, CommitTurn) or _is_plain(command)
+
+
+def _is_plain(command: CommitTurn) -> bool:
+    """Nothing that needs rows which nobody knows beforehand."""
+    return not (
+        command.create is not None
+        or command.rewind is not None
+        or command.branch != "main"
+        or command.amendments
+        or command.tombstones
+        or command.branches
+        or command.attach
+        or command.complete
+        or command.tickets
+        or command.executions
+        or command.blobs
+        or command.artifacts
+        or command.traces
+        or command.reports
+        or command.memories
+        or (command.run is not None and command.run.parent_run is not None)
+    )
+
+
+class Line:
+    """What waits, what is known, and what became of a call."""
+
+    def __init__(self, pool: Pool, limit_s: float, clock: ServerClock, *, rls: bool) -> None:
+        self.heads = Heads()
+        self.waiting: deque[Job] = deque()
+        self.ended: list[Job] = []
+        self._pool = pool
+        self._limit_s = limit_s
+        self._clock = clock
+        self._rls = rls
+        self._behind: dict[Key, deque[Job]] = {}
+
+    # --- gathering
+
+    def admit(self, job: Job) -> None:
+        """Take a command in: planned at once, unless another of its session is on its way."""
+        behind = self._behind.get(job.key)
+        if behind is not None:
+            behind.append(job)
+            return
+        self._behind[job.key] = deque()
+        if not self._prepare(job):
+            self._finish(job, slow=True)
+
+    def _prepare(self, job: Job) -> bool:
+        """Plan a command and let it wait for the next call; False when it must go the slow way."""
+        if job.tries >= TRIES_MAX:
+            return False
+        job.tries += 1
+        job.plan = None
+        known = None if job.wants else self.heads.get(job.key)
+        if known is not None:
+            try:
+                job.plan = plan(job.command, known, self._clock.now_us())
+            except Unplanned as why:
+                if not why.wants:
+                    return False
+                job.wants = why.wants
+            except Exception:
+                # A refusal that looks at more than the head, or a row that does not decode: the
+                # handler says so again where it can look.
+                return False
+        job.asked = self._asked(job)
+        self.waiting.append(job)
+        return True
+
+    def _asked(self, job: Job) -> Asked:
+        command, made = job.command, job.plan
+        turn = run = None
+        if isinstance(command, CommitTurn):
+            turn = command.turn
+            run = None if command.run is None else command.run.id
+            job.bytes = sum([len(node.body) for node in command.nodes])
+        if made is not None and made.error is not None:
+            turn = None
+        return Asked(job.key, turn, run, made, job.wants)
+
+    def take(self) -> list[Job]:
+        """The next group, in the order they came; what does not fit in stays."""
+        group: list[Job] = []
+        later: list[Job] = []
+        size, runs = 0, set[tuple[str, str]]()
+        while self.waiting and len(group) < GROUP_MAX and size < GROUP_BYTES_MAX:
+            job = self.waiting.popleft()
+            asked = job.asked
+            assert asked is not None
+            if self._rls and group and asked.key[0] != group[0].key[0]:
+                later.append(job)
+                continue
+            if asked.plan is not None and asked.plan.flags & MAKES_RUN:
+                assert asked.run is not None
+                run = (asked.key[0], asked.run)
+                if run in runs:
+                    # Another session of this call makes this very run.
+                    later.append(job)
+                    continue
+                runs.add(run)
+            group.append(job)
+            size += job.bytes
+        self.waiting.extendleft(reversed(later))
+        return group
+
+    # --- what became of them
+
+    def _finish(self, job: Job, *, slow: bool = False) -> None:
+        """The command is answered, or goes another way; the next of its session comes up."""
+        while True:
+            job.slow, job.done = slow, True
+            self.ended.append(job)
+            behind = self._behind.get(job.key)
+            if not behind:
+                self._behind.pop(job.key, None)
+                return
+            job = behind.popleft()
+            if self._prepare(job):
+                return
+            slow = True
+
+    def settle(self, group: Sequence[Job], judged: Judged | None, *, unsure: bool = False) -> None:
+        """Answer what was carried out, and plan again what was not; without a judgement the call
+        failed, and each goes the slow way, alone."""
+        for place, job in enumerate(group, start=1):
+            if judged is None:
+                self.heads.forget(job.key)
+                job.unsure = job.unsure or unsure
+                self._finish(job, slow=True)
+                continue
+            verdict = judged.verdicts.get(place)
+            if verdict is None:
+                self._succeed(job, judged.version)
+            else:
+                self._again(job, verdict)
+
+    def _succeed(self, job: Job, version: int) -> None:
+        made = job.plan
+        assert made is not None
+        if made.after.head is not made.before.head:
+            self.heads.put(job.key, msgspec.structs.replace(made.after, version=version))
+        job.answer, job.error = made.answer, made.error
+        self._finish(job)
+
+    def _again(self, job: Job, verdict: Verdict) -> None:
+        """Moved: planned again on the fresh head. Everything else is the handler's to look at."""
+        fresh = verdict.fresh
+        if fresh is None:
+            self.heads.forget(job.key)
+        else:
+            self.heads.put(job.key, fresh)
+        job.wants = 0
+        moved = verdict.word == "moved" or (verdict.word == "run" and fresh and fresh.runs)
+        if fresh is None or not moved or not self._prepare(job):
+            self._finish(job, slow=True)
+
+    def withdraw(self, job: Job) -> None:
+        """An interrupted caller's command that nobody began is not carried out later."""
+        if job in self.waiting:
+            self.waiting.remove(job)
+            self._finish(job)
+        elif job in self._behind.get(job.key, ()):
+            self._behind[job.key].remove(job)
+
+    # --- the call
+
+    async def call(self, group: Sequence[Job]) -> Judged | None:
+        """One call for all of them, again when that may help; None when nothing was carried out.
+        ConnectionLost when nobody knows."""
+        mode = 0
+        for _ in range(SENDS_MAX):
+            try:
+                return await self._call(group, mode)
+            except ServerSaid as error:
+                if error.sqlstate == TAKEN:
+                    mode |= CHECK_IDS
+                elif error.sqlstate == NOT_LOCKED:
+                    mode |= SKIP_LOCKED
+                elif error.sqlstate not in _AGAIN:
+                    return None
+            except (NotConnected, BadText, LedgerstoneError):
+                return None
+        return None
+
+    async def _call(self, group: Sequence[Job], mode: int) -> Judged:
+        asked = [job.asked for job in group if job.asked is not None]
+        parcel = Parcel(asked)
+        if not parcel.is_plain():
+            raise BadText("a text that a column can not hold as it is")
+        who = asked[0].key[0] if self._rls else None
+        connection = await self._pool.borrow(monotonic_s() + self._limit_s)
+        try:
+            arguments = parcel.arguments(who, self._clock.given_us(), mode)
+            rows = await connection.fetch(CALL, arguments, self._limit_s)
+        except ConnectionLost:
+            self._pool.forget_idle()
+            raise
+        finally:
+            self._pool.give_back(connection)
+        judged = read_answer(rows, asked)
+        self._clock.seen(judged.clock_us)
+        return judged

@@ -1,0 +1,265 @@
+"""A command planned: the shared handler runs over what this process knows, its writes are recorded.
+
+Reads are answered from `Known`; what can not be answered raises `Unplanned`, and the command goes
+the slow way. The server compares what was assumed before any of the writes is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from ledgerstone.backends.postgres_heads import STATE_BYTES_MAX, Known, keep_run
+from ledgerstone.commands import Command
+from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved, SessionDeleted
+from ledgerstone.sql.handlers import WRITES
+from ledgerstone.sql.tx import Row
+from ledgerstone.trampoline import run_now
+
+OWNER, EXPIRES = 16, 19
+"""Places in the row of a head, as `find_head` gives it: number 0, tip 6, runs 27."""
+
+USES, MAKES_RUN, IS_TIMED, WANTS_STATE, IS_DELETED = 1, 2, 4, 8, 16
+"""What the server has to look at: budgets; whether the run is new; its own clock; the state; that
+the session is deleted, as it was here."""
+
+REFUSALS = (Fenced, LeaseExpired, LeaseHeld, RevisionMoved, SessionDeleted)
+"""Refusals that follow from the head alone: true when the server says the head is as it was."""
+
+
+class Unplanned(Exception):
+    """The handler asked for what is not known here."""
+
+    def __init__(self, query: str, wants: int = 0) -> None:
+        super().__init__(query)
+        self.wants = wants
+
+
+class Plan:
+    """What a command assumes, writes and answers; `writes` are rows by the name of a statement."""
+
+    __slots__ = ("after", "answer", "before", "error", "flags", "live", "now_us", "run", "writes")
+
+    def __init__(self, before: Known, now_us: int) -> None:
+        self.before = before
+        self.now_us = now_us
+        head = before.head
+        self.live = int(head[OWNER] is not None and head[EXPIRES] > now_us)
+        self.flags = 0 if head[2] is None else IS_DELETED
+        self.run: str | None = None
+        self.writes: dict[str, list[Row]] = {}
+        self.after = before
+        self.answer: Any = None
+        self.error: Exception | None = None
+
+
+def plan(command: Command[Any], known: Known, now_us: int) -> Plan:
+    """Run the handler over what is known; Unplanned when that is too little.
+
+    A refusal is part of the plan: it is told only when the server finds the head unchanged.
+    """
+    made = Plan(known, now_us)
+    tx = PlanTx(made)
+    try:
+        made.answer = run_now(WRITES[type(command)](tx, command))
+    except REFUSALS as error:
+        made.error = error
+        made.writes, made.run = {}, None
+        made.flags &= IS_DELETED
+        return made
+    tx.settle()
+    return made
+
+
+class PlanTx:
+    """The transaction that a planned handler awaits; nothing in here waits."""
+
+    __slots__ = ("_base", "_head", "_nodes", "_plan", "_runs", "_state", "now_us")
+
+    def __init__(self, plan: Plan) -> None:
+        known = plan.before
+        self._plan = plan
+        self._head = known.head
+        self._base = known.head[0] << 32
+        self._runs = known.runs
+        self._state = known.state
+        self._nodes: list[Row] = []
+        self.now_us = plan.now_us
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        answer = _ANSWERS.get(query)
+        if answer is None:
+            raise Unplanned(query)
+        found: Row | None = answer(self, *arguments)
+        return found
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        answer = _LISTS.get(query)
+        if answer is None:
+            raise Unplanned(query)
+        return answer(self, *arguments)
+
+    async def run(self, query: str, *arguments: Any) -> int:
+        write = _CHANGES.get(query)
+        if write is not None:
+            write(self, arguments)
+            return 1
+        if query not in _PLAIN:
+            raise Unplanned(query)
+        self._plan.writes.setdefault(query, []).append(arguments)
+        return 1
+
+    async def many(self, query: str, rows: Iterable[Row]) -> int:
+        if query == "insert_node":
+            self._nodes = self._plan.writes["insert_node"] = list(rows)
+            return len(self._nodes)
+        count = 0
+        for row in rows:
+            count += await self.run(query, *row)
+        return count
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        raise Unplanned(query)
+
+    def settle(self) -> None:
+        """What will be known when the writes are carried out."""
+        plan, before = self._plan, self._plan.before
+        if not plan.writes and self._head is before.head:
+            return
+        tip_id = before.tip_id
+        if self._head[6] != before.head[6]:
+            tip_id = self._id_of(self._base + self._head[6])
+        plan.after = Known(self._head, 0, tip_id, self._runs, self._state)
+
+    # --- reads
+
+    def find_head(self, tenant: str, session: str) -> Row:
+        return self._head
+
+    def find_commit(self, tenant: str, session: str, turn: str, run: str | None) -> Row:
+        """The turn is new, as far as anybody here knows, and there are no budgets."""
+        run_known = run in self._runs
+        if run is not None and not run_known:
+            self._plan.run = run
+            self._plan.flags |= MAKES_RUN
+        return (*self._head, 0, int(run_known), 0, self._plan.before.tip_id)
+
+    def find_runs(self, tenant: str, id: str) -> list[Row]:
+        row = self._runs.get(id)
+        if row is None or row[3] is None:
+            raise Unplanned("find_runs")
+        return [row]
+
+    def place_run(self, number: int, id: str) -> Row | None:
+        row = self._runs.get(id)
+        if row is not None:
+            return row[:3]
+        if self._plan.before.head[27] > len(self._runs):
+            raise Unplanned("place_run")
+        return None
+
+    def id_at(self, key: int) -> Row | None:
+        return (self._id_of(key),)
+
+    def _id_of(self, key: int) -> str | None:
+        before = self._plan.before
+        if key == self._base + before.head[6]:
+            return before.tip_id
+        if key == self._base:
+            return None
+        first = self._nodes[0][0] if self._nodes else key + 1
+        if not first <= key < first + len(self._nodes):
+            raise Unplanned("id_at")
+        id: str = self._nodes[key - first][11]
+        return id
+
+    def get_document(self, number: int, name: str) -> Row | None:
+        if name != "state":
+            raise Unplanned("get_document")
+        if isinstance(self._state, msgspec.UnsetType):
+            raise Unplanned("get_document", WANTS_STATE)
+        return None if self._state is None else (self._state,)
+
+    # --- writes
+
+    def move_head(self, row: Row) -> None:
+        old = self._head
+        self._head = (*old[:3], *row[1:13], *old[15:20], *row[13:], old[28])
+
+    def set_lease(self, row: Row) -> None:
+        old = self._head
+        self._head = (*old[:15], *row[1:], *old[20:])
+        if row[2] is not None:
+            self._plan.flags |= IS_TIMED
+
+    def count_enqueued(self, row: Row) -> None:
+        self._head = (*self._head[:28], row[1])
+        self._plan.flags |= IS_TIMED
+
+    def raise_ready(self, row: Row) -> None:
+        """One row per queue: the first in the line and the most urgent of all that came."""
+        rows = self._plan.writes.setdefault("raise_ready", [])
+        for n, other in enumerate(rows):
+            if other[1] == row[1]:
+                rows[n] = (*row[:3], min(other[3], row[3]), min(other[4], row[4]))
+                return
+        rows.append(row)
+
+    def insert_turn(self, row: Row) -> None:
+        self._plan.writes["insert_turn"] = [row]
+
+    def save_run(self, row: Row) -> None:
+        """The seal is SQLite's own; on this side it stays empty."""
+        self._plan.writes.setdefault("save_run", []).append(row[:9])
+        self._runs = keep_run(self._runs, row[1], (row[0], row[2], row[3], row[8]))
+
+    def change_run(self, row: Row) -> None:
+        self._plan.writes.setdefault("change_run", []).append(row[:6])
+        self._keep(row[0], row[1:3], row[5])
+
+    def extend_run(self, row: Row) -> None:
+        self._plan.writes.setdefault("extend_run", []).append(row)
+        self._keep(row[0], row[1:3], None)
+
+    def _keep(self, key: int, place: Row, body: bytes | None) -> None:
+        for id, known in self._runs.items():
+            if known[0] == key:
+                body = known[3] if body is None else body
+                self._runs = keep_run(self._runs, id, (key, *place, body))
+                return
+
+    def add_usage_day(self, row: Row) -> None:
+        """Written as an upsert: whether the line is there is the server's to know."""
+        self._plan.flags |= USES
+        self._plan.writes.setdefault("add_usage_day", []).append(row)
+
+    def put_document(self, row: Row) -> None:
+        self._plan.writes.setdefault("put_document", []).append(row)
+        if row[1] == "state":
+            self._state = row[2] if len(row[2]) <= STATE_BYTES_MAX else msgspec.UNSET
+
+
+_ANSWERS: dict[str, Callable[..., Row | None]] = {
+    "find_commit": PlanTx.find_commit,
+    "find_head": PlanTx.find_head,
+    "get_document": PlanTx.get_document,
+    "id_at": PlanTx.id_at,
+    "place_run": PlanTx.place_run,
+}
+_LISTS: dict[str, Callable[..., list[Row]]] = {"find_runs": PlanTx.find_runs}
+_CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
+    "add_usage_day": PlanTx.add_usage_day,
+    "change_run": PlanTx.change_run,
+    "count_enqueued": PlanTx.count_enqueued,
+    "extend_run": PlanTx.extend_run,
+    "insert_turn": PlanTx.insert_turn,
+    "move_head": PlanTx.move_head,
+    "put_document": PlanTx.put_document,
+    "raise_ready": PlanTx.raise_ready,
+    "save_run": PlanTx.save_run,
+    "set_lease": PlanTx.set_lease,
+}
+_PLAIN = frozenset({"insert_batch", "move_recency", "put_value"})
+"""Writes that are recorded as they are, and whose count nobody needs."""

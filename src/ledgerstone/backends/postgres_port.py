@@ -1,0 +1,152 @@
+"""What the PostgreSQL backend needs of a driver; asyncpg and psycopg each give it.
+
+Methods are coroutines in both. Those of the blocking driver never wait for anything but the
+network, inside a call, so the trampoline can drive everything that is built on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ledgerstone.sql.tx import Row
+
+
+class ServerSaid(Exception):
+    """The server refused a statement; the connection still stands."""
+
+    def __init__(self, sqlstate: str, message: str, constraint: str = "") -> None:
+        super().__init__(f"{sqlstate}: {message}")
+        self.sqlstate = sqlstate
+        self.message = message
+        self.constraint = constraint
+
+
+class ConnectionLost(Exception):
+    """The connection is gone: nobody knows whether what was sent was carried out."""
+
+
+class DeadlineOver(ConnectionLost):
+    """No answer in time; the connection was given up."""
+
+
+class NotConnected(Exception):
+    """No connection could be made; nothing was sent. `sqlstate` when the server said why.
+
+    `passing`: the server is there and will take connections before long. `gone`: nobody answers;
+    that passes as well when there was a server a moment ago.
+    """
+
+    def __init__(
+        self, message: str, sqlstate: str = "", *, passing: bool = False, gone: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.sqlstate = sqlstate
+        self.passing = passing or sqlstate in _PASSING
+        self.gone = gone
+
+
+def none_connected(errors: Sequence[NotConnected]) -> NotConnected:
+    """What every address answered, as one error."""
+    return NotConnected(
+        "; ".join(error.message for error in errors),
+        errors[-1].sqlstate,
+        passing=any(error.passing for error in errors),
+        gone=any(error.gone for error in errors),
+    )
+
+
+_PASSING = ("57P03", "57P01", "57P02", "53300")
+
+
+class BadText(Exception):
+    """A text that UTF-8 can not express."""
+
+
+class Place:
+    """A place in a pool. It comes back when it is left, at the latest when nobody knows it.
+
+    So a Ctrl-C at any moment costs no place for good.
+    """
+
+    __slots__ = ("_release",)
+
+    def __init__(self, release: Callable[[], object]) -> None:
+        self._release: Callable[[], object] | None = release
+
+    def leave(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __del__(self) -> None:
+        self.leave()
+
+
+class PgConnection(Protocol):
+    """One connection, used by one command at a time."""
+
+    opened_s: float
+    used_s: float
+    place: Place | None
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def is_clean(self) -> bool:
+        """Open, with no transaction and no statement under way."""
+        ...
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        """All rows of one statement."""
+        ...
+
+    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
+        """How many rows one statement changed."""
+        ...
+
+    async def script(self, text: str, timeout_s: float) -> None:
+        """Statements without arguments and without answers: BEGIN, COMMIT, migrations."""
+        ...
+
+    def drop(self) -> None:
+        """Let go at once, whatever is under way; the server notices by itself."""
+        ...
+
+
+class PgDriver(Protocol):
+    """Makes connections, and waits in the colour of its face."""
+
+    name: str
+
+    async def connect(self, timeout_s: float) -> PgConnection: ...
+
+    async def enter(self, timeout_s: float) -> Place | None:
+        """A place in the pool; None when no one left in time."""
+        ...
+
+    async def pause(self, seconds: float) -> None: ...
+
+
+_NUL = str.maketrans({"\0": "\x01\x01", "\x01": "\x01\x02"})
+
+
+def to_column(text: str) -> str:
+    """Text as a text column can hold it: NUL is written as two others, and the order stays."""
+    if "\0" in text or "\x01" in text:
+        return text.translate(_NUL)
+    return text
+
+
+def from_column(text: str) -> str:
+    """The way back."""
+    if "\x01" in text:
+        return text.replace("\x01\x01", "\0").replace("\x01\x02", "\x01")
+    return text
+
+
+def is_ending(sqlstate: str | None) -> bool:
+    """Whether the server ends the connection with these words."""
+    return bool(sqlstate) and str(sqlstate)[:2] in ("08", "57") and sqlstate != "57014"

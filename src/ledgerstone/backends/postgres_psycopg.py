@@ -1,0 +1,246 @@
+"""The blocking face: psycopg. Its coroutines never wait, so the trampoline can drive them."""
+
+from __future__ import annotations
+
+import queue
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import errors, generators, pq, waiting
+from psycopg.abc import PQGen
+from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import tuple_row
+from psycopg.types.string import StrDumperUnknown
+
+from ledgerstone.backends.postgres_pooled import Pooled
+from ledgerstone.backends.postgres_port import (
+    BadText,
+    ConnectionLost,
+    DeadlineOver,
+    NotConnected,
+    PgConnection,
+    Place,
+    ServerSaid,
+    from_column,
+    is_ending,
+    none_connected,
+    to_column,
+)
+from ledgerstone.backends.postgres_urls import Target
+from ledgerstone.clock import monotonic_s
+from ledgerstone.sql.tx import Row
+
+CHECK_INTERVAL_S = 0.1
+
+
+class _Raw(psycopg.Connection[Row]):
+    """A connection whose waits end in time, also at Ctrl-C: nothing is said to the server then."""
+
+    limit_s = 60.0
+
+    def wait(
+        self, gen: PQGen[Any], interval: float = CHECK_INTERVAL_S, timeout: float | None = None
+    ) -> Any:
+        limit_s = self.limit_s if timeout is None else timeout
+        return waiting.wait(gen, self.pgconn.socket, interval=CHECK_INTERVAL_S, timeout=limit_s)
+
+
+class PsycopgConnection:
+    """One connection."""
+
+    def __init__(self, raw: _Raw, *, prepare: bool) -> None:
+        self.raw = raw
+        self._prepare = prepare
+        self._cursor = psycopg.RawCursor(raw, row_factory=tuple_row)
+        self.opened_s = self.used_s = monotonic_s()
+        self.place: Place | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return not self.raw.closed
+
+    @property
+    def is_clean(self) -> bool:
+        return self.raw.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        self._execute(text, arguments, timeout_s)
+        return self._cursor.fetchall()
+
+    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
+        self._execute(text, arguments, timeout_s)
+        return max(self._cursor.rowcount, 0)
+
+    async def script(self, text: str, timeout_s: float) -> None:
+        self._execute(text, None, timeout_s)
+
+    def notices(self) -> list[str]:
+        """What NOTIFYs brought until now, without waiting."""
+        found = []
+        try:
+            self.raw.pgconn.consume_input()
+            while (notice := self.raw.pgconn.notifies()) is not None:
+                found.append(bytes(notice.extra).decode())
+        except psycopg.Error as error:
+            raise self._judge(error) from error
+        return found
+
+    def drop(self) -> None:
+        if not self.raw.closed:
+            self.raw.pgconn.finish()
+
+    def _execute(self, text: str, arguments: Sequence[Any] | None, timeout_s: float) -> None:
+        """One statement, with what the driver raises said in the words of the port."""
+        self.raw.limit_s = timeout_s
+        prepare = self._prepare and arguments is not None
+        try:
+            self._cursor.execute(text, arguments, prepare=prepare, binary=arguments is not None)
+        except errors._WaitTimeout as error:
+            self.drop()
+            raise DeadlineOver(f"no answer within {timeout_s:.3g} s") from error
+        except UnicodeEncodeError as error:
+            raise BadText(str(error)) from error
+        except psycopg.Error as error:
+            raise self._judge(error) from error
+        except BaseException:
+            # Ctrl-C, for one: what was sent can not be taken back on this connection.
+            self.drop()
+            raise
+
+    def _judge(self, error: psycopg.Error) -> Exception:
+        if isinstance(error, psycopg.DataError) and isinstance(error.__cause__, UnicodeEncodeError):
+            return BadText(str(error))
+        if self.raw.closed or is_ending(error.sqlstate):
+            self.drop()
+            return ConnectionLost(str(error).strip())
+        if error.sqlstate is None and not isinstance(error, _OF_ARGUMENTS):
+            self.drop()
+            return ConnectionLost(str(error).strip())
+        if error.sqlstate is None:
+            return ServerSaid("22000", str(error))
+        diag = error.diag
+        message = diag.message_primary or str(error)
+        return ServerSaid(error.sqlstate, message, diag.constraint_name or "")
+
+
+_OF_ARGUMENTS = (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError)
+_PASSING = re.compile(
+    "starting up|shutting down|in recovery mode|not (yet )?accepting connections|"
+    "too many (clients|connections)|connection slots are reserved|no more connections allowed"
+)
+_GONE = re.compile(
+    "refused|reset by peer|closed the connection|timeout|timed out|No such file|unreachable|"
+    "terminating connection|Broken pipe|session is (read-only|not read-only)|hot standby"
+)
+
+
+def _not_connected(error: psycopg.Error, waited_s: float) -> NotConnected:
+    """libpq tells why it could not connect as text only."""
+    text = str(error).strip()
+    if isinstance(error, errors._WaitTimeout):
+        return NotConnected(f"no answer within {waited_s:.3g} s", gone=True)
+    return NotConnected(
+        text,
+        error.sqlstate or "",
+        passing=bool(_PASSING.search(text)),
+        gone=bool(_GONE.search(text)),
+    )
+
+
+class PsycopgDriver:
+    """Makes connections for any thread; at most `size` are in use at once."""
+
+    name = "psycopg"
+
+    def __init__(self, target: Target, size: int) -> None:
+        self._target = target
+        self._places: queue.SimpleQueue[Place] = queue.SimpleQueue()
+        for _ in range(size):
+            self._free_a_place()
+
+    async def connect(self, timeout_s: float) -> PgConnection:
+        """To the first address that takes us; each gets its share of the time."""
+        target, ends_s = self._target, monotonic_s() + timeout_s
+        addresses, failed = target.addresses, list[NotConnected]()
+        for n, (host, port) in enumerate(addresses):
+            share_s = (ends_s - monotonic_s()) / (len(addresses) - n)
+            try:
+                raw = self._connect(host, port, share_s)
+                break
+            except psycopg.Error as error:
+                failed.append(_not_connected(error, share_s))
+                if len(failed) == len(addresses):
+                    raise none_connected(failed) from error
+        connection = PsycopgConnection(raw, prepare=target.prepare)
+        return connection if target.prepare else Pooled(connection, target.lead)
+
+    def _connect(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
+        given = {"host": host, "port": port, "options": self._target.options}
+        conninfo = make_conninfo(self._target.dsn, **{k: v for k, v in given.items() if v})
+        wire = waiting.wait_conn(generators.connect(conninfo), CHECK_INTERVAL_S, max(timeout_s, 0))
+        raw = _Raw(wire)
+        raw.autocommit = True
+        raw.prepare_threshold = 0 if self._target.prepare else None
+        raw.prepared_max = None
+        _teach(raw.adapters)
+        return raw
+
+    async def enter(self, timeout_s: float) -> Place | None:
+        try:
+            return self._places.get(timeout=max(timeout_s, 0))
+        except queue.Empty:
+            return None
+
+    def _free_a_place(self) -> None:
+        self._places.put(Place(self._free_a_place))
+
+    async def pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 (this face blocks)
+
+
+class _Whole(Dumper):
+    """Integers as untyped text: the server infers the type, as it does for the other driver."""
+
+    oid = 0
+
+    def dump(self, obj: Any) -> bytes:
+        return b"%d" % obj
+
+
+class _Text(StrDumperUnknown):
+    def dump(self, obj: str) -> Any:
+        return super().dump(to_column(obj))
+
+
+class _TextLoader(Loader):
+    format = pq.Format.BINARY
+
+    def load(self, data: Any) -> str:
+        return from_column(bytes(data).decode())
+
+
+def _teach(adapters: AdaptersMap) -> None:
+    """How values travel: whole numbers untyped, sums as int, text with what no column can hold."""
+    adapters.register_dumper(int, _Whole)
+    adapters.register_dumper(bool, _Whole)
+    adapters.register_dumper(str, _Text)
+    adapters.register_loader("text", _TextLoader)
+    adapters.register_loader("numeric", _NumericLoader)
+
+
+class _NumericLoader(Loader):
+    format = pq.Format.BINARY
+
+    def load(self, data: Any) -> int:
+        """Base 10000 digits, most significant first; only whole numbers are ever summed."""
+        raw = bytes(data)
+        count, weight, sign, _ = (int.from_bytes(raw[n : n + 2], "big") for n in (0, 2, 4, 6))
+        value = 0
+        for n in range(count):
+            value = value * 10_000 + int.from_bytes(raw[8 + 2 * n : 10 + 2 * n], "big")
+        value *= 10_000 ** (weight + 1 - count) if count else 1
+        return -value if sign else value

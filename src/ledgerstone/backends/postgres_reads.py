@@ -1,0 +1,154 @@
+"""Reads in one round trip: one statement is a snapshot by itself.
+
+A handler runs over what one statement brought, or over the one statement it asks for. As soon as
+it asks for anything else, nothing is lost: the caller starts over, in a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from ledgerstone.backends.postgres_port import PgConnection
+from ledgerstone.backends.postgres_tx import PgTx
+from ledgerstone.commands import Query
+from ledgerstone.commands.leases import GetLease
+from ledgerstone.commands.nodes import CountMessages, ReadMessages
+from ledgerstone.commands.runs import GetRun
+from ledgerstone.commands.sessions import GetDocument, GetSession, ListSessions
+from ledgerstone.sql.handlers import READS
+from ledgerstone.sql.tx import Row, Tx
+
+TAIL_MAX = 200
+_SINGLE = frozenset((GetDocument, GetLease, GetRun, GetSession, CountMessages, ListSessions))
+
+
+class AskedForMore(Exception):
+    """One statement was not enough."""
+
+
+async def read_briefly(
+    connection: PgConnection, query: Query[Any], now_us: int, ends_s: float
+) -> Any:
+    """The answer to one query in one round trip; AskedForMore when it takes another one."""
+    tx = PgTx(connection, ends_s)
+    tx.now_us = now_us
+    if type(query) is ReadMessages:
+        return await _run(_Tail(await _tail(tx, query), query, now_us), query)
+    return await _run(_Single(tx), query)
+
+
+def may_be_brief(query: Query[Any]) -> bool:
+    """Whether it is worth trying."""
+    if type(query) is ReadMessages:
+        return (
+            query.last is not None
+            and query.last <= TAIL_MAX
+            and query.branch == "main"
+            and query.at is None
+            and not query.deleted
+            and not query.after_seq
+        )
+    return type(query) in _SINGLE
+
+
+def _run(tx: Tx, query: Query[Any]) -> Coroutine[Any, Any, Any]:
+    return READS[type(query)](tx, query)
+
+
+async def _tail(tx: PgTx, query: ReadMessages) -> list[Row]:
+    return await tx.all("read_tail", query.tenant, query.session, query.last)
+
+
+class _Asking:
+    """A transaction that knows nothing by itself."""
+
+    now_us = 0
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        raise AskedForMore(query)
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        raise AskedForMore(query)
+
+    async def run(self, query: str, *arguments: Any) -> int:
+        raise AskedForMore(query)
+
+    async def many(self, query: str, rows: Iterable[Row]) -> int:
+        raise AskedForMore(query)
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        raise AskedForMore(query)
+
+
+class _Single(_Asking):
+    """One statement, and no second one."""
+
+    def __init__(self, tx: PgTx) -> None:
+        self.now_us = tx.now_us
+        self._tx: PgTx | None = tx
+
+    def _take(self) -> PgTx:
+        tx, self._tx = self._tx, None
+        if tx is None:
+            raise AskedForMore
+        return tx
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        return await self._take().one(query, *arguments)
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        return await self._take().all(query, *arguments)
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        return await self._take().pick(query, **given)
+
+
+_OUTLINE = 7
+_MESSAGE = 9
+
+
+class _Tail(_Asking):
+    """The last messages of a session that never branched, with all that their records need.
+
+    The columns of `read_tail`: those of find_outline, of a message, the id of its run, and of the
+    oldest one the id of its parent.
+    """
+
+    def __init__(self, rows: list[Row], query: ReadMessages, now_us: int) -> None:
+        self.now_us = now_us
+        self._rows = rows
+        self._wanted = query.last
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        rows = self._rows
+        if query == "find_outline":
+            return rows[0][:_OUTLINE] if rows else None
+        if query == "id_at":
+            oldest = rows[-1]
+            number, parent = oldest[0], oldest[_OUTLINE + 1]
+            if arguments[0] == (number << 32) + parent:
+                return (oldest[-1],)
+        raise AskedForMore(query)
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        if query != "run_names":
+            raise AskedForMore(query)
+        first, last = arguments
+        base = self._rows[0][0] << 32
+        numbers = range(first - base, last - base + 1)
+        at = _OUTLINE + 4
+        return list(
+            {row[at]: (row[at], row[-2]) for row in self._rows if row[at] in numbers}.values()
+        )
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        number, branched, tip = self._rows[0][0], self._rows[0][4], self._rows[0][2]
+        straight = (given.get("first"), given.get("last")) == (
+            (number << 32) + 1,
+            (number << 32) + tip,
+        )
+        if query != "read_straight" or branched or not straight or not given.get("descending"):
+            raise AskedForMore(query)
+        end = _OUTLINE + _MESSAGE
+        return [row[_OUTLINE:end] for row in self._rows if row[_OUTLINE] is not None]

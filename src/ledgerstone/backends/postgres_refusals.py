@@ -1,0 +1,65 @@
+"""What stands in the way of opening a store, with the next step."""
+
+from __future__ import annotations
+
+from ledgerstone.backends.postgres_port import NotConnected, PgConnection
+from ledgerstone.errors import Busy, LedgerstoneError, NotSupported, Unavailable
+from ledgerstone.sql.catalogue import load
+
+SHOWN_MAX = 3
+_NEXT = (
+    (("28P01", "password authentication failed"), "check user and password in the url"),
+    (("28000", "no pg_hba.conf entry"), "check the role, or allow it in pg_hba.conf"),
+    (("3D000", '" does not exist'), "create it with `createdb`, or check the name in the url"),
+    (("57P03", "starting up"), "wait until it has started"),
+    (
+        ("08P01", "unsupported startup parameter"),
+        "a pooler is in the way: add prepare=no to the url",
+    ),
+    (("", "resolve host"), "check the host in the url"),
+    (("", "refused"), "check host and port, and that the server runs"),
+    (("", "no answer"), "check host, port and firewalls"),
+    (("", "timeout expired"), "check host, port and firewalls"),
+    (("", "Multiple"), "check host and port, and that the server runs"),
+    (("", "read-write"), "none of the hosts is a primary"),
+)
+
+
+def not_connected(error: NotConnected, where: str) -> LedgerstoneError:
+    """Why there is no connection, in one line."""
+    if error.sqlstate == "53300" or "too many clients" in error.message:
+        return Busy(f"{where} takes no more connections; use fewer, or a pooler")
+    said = " ".join(error.message.split())
+    if 'role "' in said and "does not exist" in said:
+        return Unavailable(f"can not connect to {where}: {said}; check the user in the url")
+    for (sqlstate, words), advice in _NEXT:
+        if error.sqlstate == sqlstate != "" or words in said:
+            return Unavailable(f"can not connect to {where}: {said}; {advice}")
+    return Unavailable(f"can not connect to {where}: {said}")
+
+
+async def check_rights(connection: PgConnection, where: str, timeout_s: float) -> None:
+    """NotSupported, naming the GRANT, when the role lacks what every store needs."""
+    rows = await connection.fetch(load("postgres")["missing_rights"].text, (), timeout_s)
+    if not rows:
+        return
+    grants = "; ".join(row[0] for row in rows[:SHOWN_MAX])
+    more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
+    raise NotSupported("this role", where, f"it lacks rights: {grants}{more}")
+
+
+def no_right(message: str, where: str) -> LedgerstoneError:
+    """What the server said about a missing right, and which GRANT mends it."""
+    kind, _, name = message.removeprefix("permission denied for ").partition(" ")
+    hint = _GRANTS.get(kind, "GRANT it what `ledgerstone migrate --rls ROLE --sql` prints")
+    return NotSupported(message, where, hint.format(name=name))
+
+
+_GRANTS = {
+    "schema": "GRANT USAGE ON SCHEMA {name} TO the role; CREATE too if it is to migrate it",
+    "database": "GRANT CREATE ON DATABASE {name} TO the role, or let an owner run "
+    "`ledgerstone migrate`",
+    "table": "GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO the role",
+    "sequence": "GRANT USAGE ON SEQUENCE {name} TO the role",
+    "function": "GRANT EXECUTE ON FUNCTION {name} TO the role",
+}

@@ -1,0 +1,100 @@
+"""The schema of a store in PostgreSQL: looked at on opening, made and migrated under a lock."""
+
+from __future__ import annotations
+
+from ledgerstone.backends.postgres_port import PgConnection, ServerSaid
+from ledgerstone.errors import NotSupported, SchemaTooNew, SchemaTooOld
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.migrate import functions, migrations, newest
+from ledgerstone.sql.texts import sql_files
+
+DIALECT = "postgres"
+OLDEST_SERVER = 140000
+MIGRATION_TIMEOUT_S = 300.0
+_MISSING = ("42P01", "3F000")
+
+
+async def prepare_schema(
+    connection: PgConnection, schema: str, timeout_s: float, *, may_migrate: bool = True
+) -> None:
+    """Bring the schema to the version this code knows, or say that it has another one."""
+    version = await read_version(connection, schema, timeout_s)
+    if version > newest(DIALECT):
+        raise SchemaTooNew(f"the schema {schema}", version, newest(DIALECT))
+    if version == newest(DIALECT):
+        return
+    if not may_migrate:
+        raise SchemaTooOld(
+            f"the schema {schema}", version, newest(DIALECT), "`ledgerstone migrate` does it"
+        )
+    await migrate(connection, schema)
+
+
+async def read_version(connection: PgConnection, schema: str, timeout_s: float) -> int:
+    """The version of the schema; 0 when there is none. Does no harm to an open transaction."""
+    statements = load(DIALECT)
+    rows = await connection.fetch(statements["schema_present"].text, (schema,), timeout_s)
+    if not rows[0][0]:
+        return 0
+    try:
+        rows = await connection.fetch(statements["store_version"].text, (), timeout_s)
+    except ServerSaid as error:
+        if error.sqlstate in _MISSING:
+            return 0
+        raise
+    return int(rows[0][0]) if rows else 0
+
+
+async def migrate(connection: PgConnection, schema: str) -> int:
+    """All steps that are missing, in one transaction; the version that was found."""
+    await connection.script("BEGIN", MIGRATION_TIMEOUT_S)
+    try:
+        version = await migrate_in(connection, schema)
+        await connection.script("COMMIT", MIGRATION_TIMEOUT_S)
+    except BaseException:
+        if connection.is_open:
+            await connection.script("ROLLBACK", MIGRATION_TIMEOUT_S)
+        raise
+    return version
+
+
+async def migrate_in(connection: PgConnection, schema: str) -> int:
+    """The same inside a transaction that somebody else ends; the version that was found.
+
+    Whoever migrates the same schema at the same time waits for the end of that transaction.
+    """
+    limit_s = MIGRATION_TIMEOUT_S
+    rows = await connection.fetch(load(DIALECT)["search_path"].text, (), limit_s)
+    await connection.script(_frame("begin", schema=schema), limit_s)
+    version = await read_version(connection, schema, limit_s)
+    if version > newest(DIALECT):
+        raise SchemaTooNew(f"the schema {schema}", version, newest(DIALECT))
+    if version < newest(DIALECT):
+        await connection.script(steps_after(version), limit_s)
+    await connection.fetch(load(DIALECT)["set_search_path"].text, (rows[0][0],), limit_s)
+    return version
+
+
+def script_after(schema: str, version: int) -> str:
+    """What a database administrator would run: the whole migration as one transaction."""
+    return f"BEGIN;\n{_frame('begin', schema=schema)}{steps_after(version)}COMMIT;\n"
+
+
+def steps_after(version: int) -> str:
+    """The SQL from one version to the newest; its functions are made anew each time."""
+    texts = [step.text for step in migrations(DIALECT)[version:]]
+    return "\n".join((*texts, *functions(DIALECT), _frame("end", version=newest(DIALECT))))
+
+
+def _frame(name: str, **given: object) -> str:
+    """A text around the steps; what stands in braces is a plain name or a number."""
+    text = dict(sql_files("frames", DIALECT))[f"{name}.sql"]
+    for key, value in given.items():
+        text = text.replace(f"{{{key}}}", str(value))
+    return text
+
+
+def check_server(version: int) -> None:
+    """NotSupported for a server that lacks what the statements use."""
+    if version < OLDEST_SERVER:
+        raise NotSupported(f"PostgreSQL {version // 10000}", "postgres", "14 or newer is needed")

@@ -1,0 +1,179 @@
+"""A postgresql:// url: what is ours, and what is the driver's."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+import msgspec
+
+from ledgerstone.errors import InvalidValue
+
+SCHEMA = "ledgerstone"
+POOL_SIZE = 8
+CONNECT_TIMEOUT_S = 10.0
+STATEMENT_TIMEOUT_S = 30.0
+SLACK_MS = 500
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
+_SAYS = {"yes": True, "no": False}
+# What both drivers understand; and what only libpq does, so that the other one is not told.
+_BOTH = frozenset(
+    (
+        *("host", "port", "dbname", "user", "password", "passfile", "service"),
+        *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword"),
+        *("sslnegotiation", "ssl_min_protocol_version", "ssl_max_protocol_version"),
+        *("application_name", "target_session_attrs", "krbsrvname", "gsslib"),
+    )
+)
+_LIBPQ = frozenset(
+    (
+        *("hostaddr", "keepalives", "keepalives_idle", "keepalives_interval"),
+        *("keepalives_count", "tcp_user_timeout", "channel_binding", "gssencmode"),
+        *("requirepeer", "load_balance_hosts", "sslcertmode", "sslsni"),
+    )
+)
+FORM = "postgresql://user:password@host:port/database?schema=ledgerstone"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where and how to connect. Its text never shows a password."""
+
+    dsn: str
+    async_dsn: str
+    schema: str = SCHEMA
+    pool_size: int = POOL_SIZE
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    statement_timeout_s: float = STATEMENT_TIMEOUT_S
+    prepare: bool = True
+    rls: bool = False
+    migrate: bool = True
+
+    def __repr__(self) -> str:
+        return f"Target({self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The place, for messages: without user, password and options."""
+        parts = urlsplit(self.dsn)
+        hosts = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host")
+        return f"{hosts or 'localhost'}{parts.path or '/'} (schema {self.schema})"
+
+    @property
+    def addresses(self) -> list[tuple[str | None, str | None]]:
+        """Host and port of each server that may be asked; (None, None): as the dsn says."""
+        parts = urlsplit(self.dsn)
+        options = dict(parse_qsl(parts.query))
+        named = parts.netloc.rpartition("@")[2]
+        if "," in named:
+            return [_host_and_port(one) for one in named.split(",")]
+        hosts = options.get("host", "").split(",")
+        ports = options.get("port", "").split(",")
+        if named or len(hosts) == 1:
+            return [(None, None)]
+        given = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
+        return [(host or None, port or None) for host, port in zip(hosts, given, strict=True)]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What every connection is told on starting."""
+        named = "application_name" in dict(parse_qsl(urlsplit(self.dsn).query))
+        told = {} if named else {"application_name": "ledgerstone"}
+        # A pooler in transaction mode refuses what it does not track.
+        return {**told, **self._conduct} if self.prepare else told
+
+    @property
+    def options(self) -> str:
+        """The same for libpq."""
+        if not self.prepare:
+            return ""
+        return " ".join(f"-c {name}={value}" for name, value in self.settings.items())
+
+    @property
+    def lead(self) -> str:
+        """The same for one transaction."""
+        return "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in self._conduct.items())
+
+    @property
+    def _conduct(self) -> dict[str, str]:
+        limit_ms = round(1000 * self.statement_timeout_s) + SLACK_MS
+        return {
+            "search_path": self.schema,
+            "jit": "off",
+            # Planning takes longer than most of our statements, and their plans do not depend on
+            # the values that are bound.
+            "plan_cache_mode": "force_generic_plan",
+            # For those who are gone without a word: what they hold is free again after this.
+            "statement_timeout": str(limit_ms),
+            "idle_in_transaction_session_timeout": str(limit_ms),
+        }
+
+
+def _host_and_port(text: str) -> tuple[str | None, str | None]:
+    one = urlsplit(f"//{text}")
+    return one.hostname, None if one.port is None else str(one.port)
+
+
+def parse_target(url: str, pool_size: int | None = None) -> Target:
+    """The parts of a url; InvalidValue names what is wrong, and never the password."""
+    parts = urlsplit(url)
+    _check_hosts(parts.netloc.rpartition("@")[2])
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = given.pop("schema", SCHEMA)
+    if not _NAME.match(schema):
+        raise InvalidValue("schema", f"{schema!r}: lower-case letters, digits and _ expected")
+    if schema.startswith("pg_"):
+        raise InvalidValue("schema", f"{schema!r}: names with pg_ are the server's own")
+    ours = {
+        "pool_size": _size(given.pop("pool_size", POOL_SIZE)) if pool_size is None else pool_size,
+        "connect_timeout_s": _seconds(given, "connect_timeout_s", CONNECT_TIMEOUT_S),
+        "statement_timeout_s": _seconds(given, "statement_timeout_s", STATEMENT_TIMEOUT_S),
+        "prepare": _said(given.pop("prepare", "yes"), "prepare"),
+        "rls": _said(given.pop("rls", "no"), "rls"),
+        "migrate": _said(given.pop("migrate", "yes"), "migrate"),
+    }
+    for name in given:
+        if name not in _BOTH | _LIBPQ:
+            raise InvalidValue(name, f"an unknown option of the url; write {FORM}")
+    base = f"postgresql://{parts.netloc}{parts.path}"
+    common = {name: value for name, value in given.items() if name in _BOTH}
+    return Target(_with(base, given), _with(base, common), schema, **ours)  # type: ignore[arg-type]
+
+
+def _with(base: str, options: dict[str, str]) -> str:
+    query = urlencode(options, quote_via=quote, safe="/")
+    return f"{base}?{query}" if query else base
+
+
+def _check_hosts(hosts: str) -> None:
+    """host:port, or several of them with commas between."""
+    for host in hosts.split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if port and not (port.isdigit() and 0 < int(port) < 65536):
+            raise InvalidValue("url", f"{port!r} is no port; write {FORM}")
+
+
+def _size(text: object) -> int:
+    number = _number(text, "pool_size")
+    if number != int(number):
+        raise InvalidValue("pool_size", f"a whole number expected, got {text!r}")
+    return int(number)
+
+
+def _seconds(given: dict[str, str], field: str, default: float) -> float:
+    return _number(given.pop(field, default), field)
+
+
+def _number(text: object, field: str) -> float:
+    try:
+        number = float(str(text))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise InvalidValue(field, f"a positive number expected, got {text!r}")
+    return number
+
+
+def _said(text: str, field: str) -> bool:
+    if text not in _SAYS:
+        raise InvalidValue(field, f"yes or no expected, got {text!r}")
+    return _SAYS[text]

@@ -1,0 +1,80 @@
+"""`ledgerstone migrate`: the schema of a database, brought up to date, printed or checked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ledgerstone.backends import postgres_admin
+from ledgerstone.cli.failures import DEFECTS, CliError
+from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
+from ledgerstone.cli.output import print_json, print_line
+
+EXAMPLE = "Example: ledgerstone migrate --store postgresql://db/agents --check"
+
+Sql = Annotated[bool, typer.Option("--sql", help="Print the SQL instead; nothing is changed.")]
+Check = Annotated[bool, typer.Option("--check", help="Exit code 1 when a step is missing.")]
+Since = Annotated[
+    int | None,
+    typer.Option(
+        "--from",
+        metavar="VERSION",
+        help="With --sql: from this version, without asking the database.",
+        show_default=False,
+    ),
+]
+Role = Annotated[
+    str | None,
+    typer.Option(
+        "--rls",
+        metavar="ROLE",
+        help="Row-level security: this role sees the rows of one tenant at a time.",
+        show_default=False,
+    ),
+]
+
+
+def run(
+    *,
+    store: StoreUrl = None,
+    sql: Sql = False,
+    check: Check = False,
+    since: Since = None,
+    rls: Role = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the schema of a PostgreSQL store up to date, in one transaction.
+
+    Programs do so themselves when they open a store, unless its url says `migrate=no`.
+    Files need no migration: they are brought up to date when they are opened.
+    """
+    if not store:
+        raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
+    if not is_server(store):
+        raise CliError("only postgresql:// stores are migrated; files are when they are opened")
+    if since is not None and not sql:
+        raise CliError("--from goes with --sql; see `ledgerstone migrate --help`")
+    if sql:
+        typer.echo(postgres_admin.migration_script(store, since, rls), nl=False)
+        return
+    if check:
+        found, wanted = postgres_admin.versions(store)
+    else:
+        found, wanted = postgres_admin.migrate_store(store, rls)
+    if as_json:
+        print_json({"found": found, "wanted": wanted, "changed": not check and found < wanted})
+    else:
+        print_line(_told(found, wanted, check=check))
+    raise typer.Exit(DEFECTS if check and found != wanted else 0)
+
+
+def _told(found: int, wanted: int, *, check: bool) -> str:
+    if found == wanted:
+        return f"the schema has version {wanted}: nothing to do"
+    if check:
+        return f"the schema has version {found}, this program needs {wanted}"
+    return f"the schema went from version {found} to {wanted}"
+
+
+run.__name__ = "migrate"

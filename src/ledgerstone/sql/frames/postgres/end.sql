@@ -1,0 +1,2 @@
+-- After the steps: what the schema is now.
+update store set value = {version} where name = 'version';

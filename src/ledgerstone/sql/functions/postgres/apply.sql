@@ -1,0 +1,208 @@
+-- Planned commands, many in one call: lock, judge each by itself, write what is right.
+--
+-- Everything travels in three flat arrays, section after section; sizes[n] is the number of rows of
+-- section n. PL/pgSQL keeps array arguments expanded, so each subscript is one step.
+--
+--   section           ints per row               texts                      bytes
+--   1 commands        number version live        tenant session turn run
+--                     flags planned_us
+--   2 heads           20                         6                          2
+--   3 to 13           see the statements         the first int of a row is the place of its command
+--
+-- What comes back: one row about the call (place 0) with the number of this transaction, by which
+-- the heads it wrote are known from now on, and the time; then one row per command that was not
+-- carried out, with its word and the session as it stands:
+--   moved   the head is not the one that the plan was made with, or its lease ended meanwhile
+--   run     the run is known already; its row comes along when it is this session's
+--   known   the turn was committed before
+--   held    another transaction holds the head, and this call does not wait (mode & 2)
+--   slow    there are budgets, or an id is taken: the handler has to look
+--
+-- Nothing is judged before its head is locked, and by a later statement than the one that locked:
+-- only then it sees what was committed while it waited. Leases are judged by the clock after that.
+
+create or replace function ledger_apply(
+  who text, now_us bigint, mode bigint,
+  sizes bigint[], ints bigint[], texts varchar[], bytes bytea[]
+) returns table (
+  place bigint, word text, version bigint, clock_us bigint,
+  number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
+  tip bigint, tip_seq bigint, messages bigint, users bigint, first_user bigint, live bigint,
+  branched bigint, named bigint, amended bigint, fence bigint, owner text, token text,
+  claimed_us bigint, expires_us bigint, updated_us bigint, link bytea, active_run text,
+  open_run text, latest_run text, ledger bytea, checkpoint text, runs bigint, enqueued bigint,
+  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_body bytea, state bytea
+) language plpgsql volatile
+set search_path from current
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  _words text[];
+  _clock bigint;
+begin
+  if who is not null then
+    perform set_config('ledgerstone.tenant', who, true);
+  end if;
+  _words := ledger_lock_heads(mode, sizes[1], ints, texts);
+  _clock := coalesce(ledger_apply.now_us, ledger_clock());
+  _words := ledger_judge(mode, _clock, _words, sizes, ints, texts);
+  if 'ok' = any (_words) then
+    perform ledger_write(_words, sizes, ints, texts, bytes);
+    version := pg_current_xact_id()::xid::text::bigint;
+  end if;
+  place := 0;
+  clock_us := _clock;
+  return next;
+  if 'ok' <> any (_words) then
+    return query select f.* from ledger_fresh(_words, _clock, ints, texts) f;
+  end if;
+end
+$$;
+
+-- Holds every head that a plan was made with, in the order of their numbers. Before them, as
+-- everywhere, the names: who uses something shares the budgets with others who do. A run that is
+-- being made elsewhere is not waited for.
+create or replace function ledger_lock_heads(
+  mode bigint, count bigint, ints bigint[], texts varchar[]
+) returns text[] language plpgsql volatile
+as $$
+declare
+  _numbers bigint[];
+  _held bigint[];
+begin
+  perform pg_advisory_xact_lock_shared(k.key) from (
+    select distinct ledger_lock_key(texts[n * 4 - 3], 'u') as key
+    from generate_series(1, count) n where ints[n * 5 - 1] & 1 <> 0
+  ) k;
+  _numbers := array(
+    select ints[n * 5 - 4] from generate_series(1, count) n where ints[n * 5 - 4] is not null);
+  if mode & 2 = 0 then
+    perform from heads h where h.number = any (_numbers) order by h.number for no key update;
+  else
+    _held := array(
+      select h.number from heads h where h.number = any (_numbers)
+      order by h.number for no key update skip locked);
+  end if;
+  return array(
+    select case
+      when _held is not null and ints[n * 5 - 4] <> all (_held) then 'held'
+      when ints[n * 5 - 1] & 2 = 0 then 'ok'
+      when pg_try_advisory_xact_lock(
+        ledger_lock_key(texts[n * 4 - 3], 'r:' || texts[n * 4])) then 'ok'
+      else 'slow'
+    end
+    from generate_series(1, count) n order by n);
+end
+$$;
+
+-- One word per command: whether all that its plan assumed is so.
+create or replace function ledger_judge(
+  mode bigint, clock bigint, words text[], sizes bigint[], ints bigint[], texts varchar[]
+) returns text[] language plpgsql volatile
+as $$
+declare
+  _words text[];
+  _at bigint;
+  _i bigint := 5 * sizes[1] + 20 * sizes[2];
+  _t bigint := 4 * sizes[1] + 6 * sizes[2];
+begin
+  _words := array(
+    select case
+      when words[n] <> 'ok' then words[n]
+      when h.number is null then 'moved'
+      when (h.deleted_us is not null) <> (ints[n * 5 - 1] & 16 <> 0) then 'moved'
+      when (h.owner is not null and h.expires_us > clock) <> (ints[n * 5 - 2] = 1) then 'moved'
+      when ints[n * 5 - 1] & 4 <> 0 and abs(clock - ints[n * 5]) > 250000 then 'moved'
+      when texts[n * 4 - 1] is not null and exists (
+        select from turns t
+        where t.id = texts[n * 4 - 1] and t.number = h.number and t.tenant = texts[n * 4 - 3])
+        then 'known'
+      when ints[n * 5 - 1] & 2 <> 0 and (
+        exists (select from runs r where r.id = texts[n * 4] and r.realm = texts[n * 4 - 3])
+        or exists (select from kept_runs k
+          where k.tenant = texts[n * 4 - 3] and k.id = texts[n * 4])) then 'run'
+      when ints[n * 5 - 1] & 1 <> 0 and exists (
+        select from budgets b where b.tenant = texts[n * 4 - 3]) then 'slow'
+      else 'ok'
+    end
+    from generate_series(1, sizes[1]) n left join lateral (
+      select h.number, h.owner, h.expires_us, s.deleted_us
+      from heads h join sessions s on s.number = h.number
+      where h.number = ints[n * 5 - 4] and h.tenant = texts[n * 4 - 3]
+        and h.xmin::text::bigint = ints[n * 5 - 3] and s.purged = 0
+      limit 1
+    ) h on true
+    order by n);
+  if mode & 1 <> 0 then
+    -- An earlier call failed since an id is taken: whose?
+    for _at in
+      select distinct ints[_i + r * 7 + 1] from generate_series(0, sizes[3] - 1) r
+      where exists (
+        select from nodes n
+        where n.id = texts[_t + r * 5 + 5] and n.key >> 32 = ints[_i + r * 7 + 2] >> 32)
+    loop
+      _words[_at] := 'slow';
+    end loop;
+  end if;
+  if sizes[12] > 0 then
+    _i := _i + 7 * sizes[3] + 7 * sizes[4] + 5 * sizes[5] + 4 * sizes[6] + 4 * sizes[7]
+      + 11 * sizes[8] + 3 * sizes[9] + 2 * sizes[10] + 2 * sizes[11];
+    _t := _t + 5 * sizes[3] + 2 * sizes[4] + 4 * sizes[5] + 2 * sizes[6] + 4 * sizes[8]
+      + sizes[10] + sizes[11];
+    for _at in
+      select distinct ints[_i + r * 9 + 1] from generate_series(0, sizes[12] - 1) r
+      where exists (
+        select from work w where w.number = ints[_i + r * 9 + 2] and w.id = texts[_t + r * 6 + 2])
+      or texts[_t + r * 6 + 3] is not null and exists (
+        select from work w
+        where w.number = ints[_i + r * 9 + 2] and w.source_key = texts[_t + r * 6 + 3])
+    loop
+      _words[_at] := 'slow';
+    end loop;
+  end if;
+  return _words;
+end
+$$;
+
+-- The sessions of all commands that were not carried out, as they stand.
+create or replace function ledger_fresh(
+  words text[], clock bigint, ints bigint[], texts varchar[]
+) returns table (
+  place bigint, word text, version bigint, clock_us bigint,
+  number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
+  tip bigint, tip_seq bigint, messages bigint, users bigint, first_user bigint, live bigint,
+  branched bigint, named bigint, amended bigint, fence bigint, owner text, token text,
+  claimed_us bigint, expires_us bigint, updated_us bigint, link bytea, active_run text,
+  open_run text, latest_run text, ledger bytea, checkpoint text, runs bigint, enqueued bigint,
+  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_body bytea, state bytea
+) language plpgsql volatile
+as $$
+#variable_conflict use_column
+begin
+  return query select c, words[c], h.version, clock,
+    h.number, h.incarnation, h.deleted_us, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
+    h.messages, h.users, h.first_user, h.live, h.branched, h.named, h.amended, h.fence, h.owner,
+    h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
+    h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
+    (select n.id from nodes n where n.key = (h.number << 32) + h.tip),
+    r.key, r.first_ord, r.last_ord, r.body,
+    case when ints[c * 5 - 1] & 8 <> 0 then coalesce((
+      select d.body from documents d where d.number = h.number and d.name = 'state'), '') end
+  from generate_series(1::bigint, cardinality(words)) c left join lateral (
+    select s.incarnation, s.deleted_us, h.*, h.xmin::text::bigint as version
+    from sessions s join heads h on h.number = s.number
+    where s.tenant = texts[c * 4 - 3] and s.id = texts[c * 4 - 2] and s.purged = 0
+    limit 1
+  ) h on true left join lateral (
+    select r.key, r.first_ord, r.last_ord, r.body from runs r
+    where r.id = texts[c * 4] and r.key >> 32 = h.number and r.body is not null
+    limit 1
+  ) r on true
+  where words[c] <> 'ok';
+end
+$$;

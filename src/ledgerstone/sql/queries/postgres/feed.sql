@@ -1,0 +1,15 @@
+-- The feed, by the tenant that every row names. A reader stops before the oldest transaction that is
+-- under way: what that one commits stands before everything that began later.
+
+-- name: read_feed(tenant, after, limit)
+-- Commits of a tenant after a position.
+select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
+from turns t join sessions s on s.number = t.number
+where t.tenant = :tenant and t.pos > :after and t.pos < (select ledger_horizon())
+  and s.tenant = :tenant and s.purged = 0
+order by t.pos limit :limit
+
+-- name: feed_end()
+-- The position of the newest commit that a reader of this tenant may see.
+select max(t.pos) from turns t
+where t.tenant = (select ledger_tenant()) and t.pos < (select ledger_horizon())

@@ -1,0 +1,20 @@
+-- Sweeping. No place in the feed is given out again, so that of the newest commit needs no keeping;
+-- only how far it went is remembered, for a dump that is restored where transactions count from 1.
+
+-- name: sweep_turns(number, limit)
+-- Some turns.
+with marked as (
+  update store set value = newest.pos
+  from (select max(pos) as pos from turns where number = :number) newest
+  where store.name = 'feed.mark' and store.value < newest.pos
+)
+delete from turns where (tenant, pos) in (
+  select tenant, pos from turns where number = :number limit :limit)
+
+-- name: sweep_blank_turns()
+-- There are none.
+delete from turns where false
+
+-- name: blank_turn(number)
+-- The last of them, when there was room for no more.
+delete from turns where number = :number

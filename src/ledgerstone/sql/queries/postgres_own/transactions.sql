@@ -1,0 +1,77 @@
+-- What only PostgreSQL is asked: how transactions begin and end, and facts about the server.
+
+-- name: begin_command(tenant, sessions, runs, tickets, executions, shared, alone, now_us)
+-- The tenant, all locks of a command, then the time and the number of the transaction.
+select moment_us, xid
+from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :shared, :alone, :now_us)
+
+-- name: begin_read(tenant)
+-- The tenant of the queries that follow, and the time.
+select ledger_clock(), set_config('ledgerstone.tenant', :tenant, true)
+
+-- name: lock_head(tenant, id)
+-- Nobody else moves this session until the transaction ends.
+select h.number from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
+where s.tenant = :tenant and s.id = :id and s.purged = 0
+for no key update of h
+
+-- name: lock_number(number)
+-- The same by number.
+select number from heads where number = :number and tenant = (select ledger_tenant())
+for no key update
+
+-- name: xact_status(xid)
+-- What became of a transaction; null when that is too long ago.
+select pg_xact_status(cast(cast(cast(:xid as bigint) as text) as xid8))
+
+-- name: snapshot_moved()
+-- A number that is another one after anybody committed: xmax alone is not, when older transactions
+-- end after younger ones.
+select hashtextextended(cast(pg_current_snapshot() as text), 0)
+
+-- name: store_version()
+-- The version of the schema.
+select value from store where name = 'version'
+
+-- name: settle_feed()
+-- Whether new commits stand behind all old ones.
+select ledger_settle_feed()
+
+-- name: database_facts()
+-- The server about itself.
+select cast(current_setting('server_version_num') as bigint), pg_is_in_recovery(),
+  current_setting('fsync'), current_setting('synchronous_commit'),
+  current_setting('full_page_writes'), pg_database_size(current_database()),
+  coalesce((select sum(pg_total_relation_size(c.oid)) from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = current_schema() and c.relkind in ('r', 'p')), 0),
+  cast(current_setting('max_connections') as bigint),
+  (select count(*) from pg_stat_activity)
+
+-- name: schema_present(schema)
+-- Whether the tables of a store are in a schema.
+select to_regclass(format('%I.store', cast(:schema as text))) is not null
+
+-- name: search_path()
+-- Where names are looked up now.
+select current_setting('search_path')
+
+-- name: set_search_path(path)
+-- The same, until the transaction ends.
+select set_config('search_path', :path, true)
+
+-- name: missing_rights()
+-- What somebody must grant this role before it can use the store; nothing when it can.
+select format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), current_user)
+where not has_schema_privilege(current_schema(), 'usage')
+union all
+select format('GRANT %s ON %I.%I TO %I', n.need, current_schema(), c.relname, current_user)
+from pg_class c cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) n (need)
+where c.relnamespace = to_regnamespace(current_schema()) and c.relkind in ('r', 'p')
+  and (n.need = 'SELECT' or c.relname <> 'store')
+  and not has_table_privilege(c.oid, n.need)
+union all
+select format('GRANT USAGE ON SEQUENCE %I.%I TO %I', current_schema(), c.relname, current_user)
+from pg_class c
+where c.relnamespace = to_regnamespace(current_schema())
+  and case c.relkind when 'S' then not has_sequence_privilege(c.oid, 'usage') else false end

@@ -1,0 +1,234 @@
+-- Moving a store: rows of a table in the order of their keys, after one of them. Columns are in the
+-- order of rules/transfer.py; rows of a session leave out its id. `sizes`: how many bytes each row
+-- is about, asked before rows that may be long are fetched. What is imported is written by the
+-- statements that write it otherwise; here stand only those that have no such twin.
+
+-- name: export_stubs(tenant, after, limit)
+-- What purged sessions left.
+select id, incarnation, fence, link, retired from stubs
+where tenant = :tenant and id > :after order by id limit :limit
+
+-- name: export_kept_runs(tenant, after, limit, sizes, rows)
+-- Records of runs that outlived their session.
+select length(body) -- if sizes
+select id, session, body -- if rows
+from kept_runs where tenant = :tenant and id > :after order by id limit :limit
+
+-- name: export_memories(tenant, namespace, key, limit, sizes, rows)
+-- Memories, those that have ended too.
+select length(value) -- if sizes
+select namespace, key, value, ttl_us, created_us, updated_us, expires_us -- if rows
+from memories where tenant = :tenant
+  and (namespace, key) > (:namespace, :key) -- if namespace, key
+order by namespace, key limit :limit
+
+-- name: export_spaces(tenant, after, limit)
+-- The spaces of vectors.
+select model, dimension, count, changes, drops from spaces
+where tenant = :tenant
+  and model > :after -- if after
+order by model limit :limit
+
+-- name: export_embeddings(tenant, kind, id, limit, sizes, rows)
+-- Vectors.
+select length(vector) + coalesce(length(metadata), 0) -- if sizes
+select kind, id, model, change, vector, session, namespace, metadata, created_us -- if rows
+from embeddings where tenant = :tenant
+  and (kind, id) > (:kind, :id) -- if kind, id
+order by kind, id limit :limit
+
+-- name: export_blobs(tenant, after, limit)
+-- Blobs, but not where they are.
+select ref, size_bytes, media_type, created_us, touched_us from blobs
+where tenant = :tenant and ref > :after order by ref limit :limit
+
+-- name: export_attachments(tenant, session, id, limit)
+-- Attachments.
+select session, id, uri, intent_us, committed_us from attachments
+where tenant = :tenant and (session, id) > (:session, :id)
+order by session, id limit :limit
+
+-- name: export_artifacts(tenant, scope, place, limit, sizes, rows)
+-- Artifacts.
+select length(body) -- if sizes
+select scope, place, id, name, version, uri, ref, size_bytes, created_us, body -- if rows
+from artifacts where tenant = :tenant and (scope, place) > (:scope, :place)
+order by scope, place limit :limit
+
+-- name: export_evidence(tenant, session, kind, n, limit, sizes, rows)
+-- Traces, reports, and what says that there are lists.
+select length(body) -- if sizes
+select session, kind, n, created_us, body -- if rows
+from evidence where tenant = :tenant and (session, kind, n) > (:session, :kind, :n)
+order by session, kind, n limit :limit
+
+-- name: export_budgets(tenant, after, limit)
+-- Budgets.
+select id, body, since_us, spent_nano, spent_tokens from budgets
+where tenant = :tenant and id > :after order by id limit :limit
+
+-- name: export_sessions(tenant, after, limit, sizes, rows)
+-- Sessions with their heads, oldest first, each after its number.
+select coalesce(length(s.metadata), 0) + coalesce(length(h.ledger), 0) -- if sizes
+select s.number, s.id, s.incarnation, s."user", s.app, s.title, s.model, s.cwd, s.status, -- if rows
+  s.metadata, s.parent, s.cause, s.created_us, s.deleted_us, -- if rows
+  h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live, -- if rows
+  h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us, -- if rows
+  h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint, -- if rows
+  h.enqueued -- if rows
+from sessions s join heads h on h.number = s.number
+where s.tenant = :tenant and s.purged = 0 and s.number > :after
+order by s.number limit :limit
+
+-- name: export_turns(tenant, after, limit, sizes, rows)
+-- Commits of a tenant in the order of the feed, each after its position.
+select coalesce(length(t.usage), 0) + coalesce(length(t.effects), 0) -- if sizes
+select t.pos, s.id, t.revision, t.id, t.kind, t.hash, t.link, t.created_us, t.leaf, -- if rows
+  t.first_ord, t.count, t.usage, t.effects, t.usage_digest -- if rows
+from turns t cross join sessions s
+where t.pos > :after and s.number = t.number and s.tenant = :tenant and s.purged = 0
+order by t.pos limit :limit
+
+-- name: survey_session(number, first, last)
+-- How many rows a session has in each table, and about how many bytes these are.
+select 'nodes', count(*), coalesce(sum(length(body)), 0) + coalesce(sum(length(meta)), 0)
+  from nodes where key between :first and :last
+union all select 'amendments', count(*), coalesce(sum(length(patch)), 0)
+  from amendments where key between :first and :last
+union all select 'branches', count(*), 0 from branches where number = :number
+union all select 'notes', count(*), coalesce(sum(length(body)), 0)
+  from notes where number = :number
+union all select 'contents', count(*), coalesce(sum(length(data)), 0)
+  from contents where number = :number
+union all select 'documents', count(*), coalesce(sum(length(body)), 0)
+  from documents where number = :number
+union all select 'runs', count(*), coalesce(sum(length(body)), 0)
+  from runs where key between :first and :last and body is not null
+union all select 'tickets', count(*), coalesce(sum(length(body)), 0)
+  from tickets where number = :number
+union all select 'executions', count(*), coalesce(sum(length(body)), 0)
+  from executions where number = :number
+union all select 'work', count(*), coalesce(sum(length(payloads)), 0)
+  from work where number = :number
+union all select 'dead_work', count(*), coalesce(sum(length(body)), 0)
+  from dead_work where number = :number
+union all select 'call_sums', count(*), 0 from call_sums where number = :number
+union all select 'usage_days', count(*), 0 from usage_days where number = :number
+union all select 'ready', count(*), 0 from ready where number = :number
+
+-- name: export_nodes(first, last, limit, sizes, rows)
+-- Nodes in commit order; their runs by id.
+select coalesce(length(n.body), 0) + coalesce(length(n.meta), 0) -- if sizes
+select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, -- if rows
+  n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, n.deleted_rev, n.commitment -- if rows
+from nodes n
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if rows
+where n.key > :first and n.key <= :last
+order by n.key limit :limit
+
+-- name: export_amendments(first, last, key, version, limit, sizes, rows)
+-- Every version of messages.
+select coalesce(length(patch), 0) -- if sizes
+select key & 4294967295, version, revision, created_us, salt, patch, commitment -- if rows
+from amendments where key > :first and key <= :last
+  and (key, version) > (:key, :version) -- if key, version
+order by key, version limit :limit
+
+-- name: export_branches(number, after, limit)
+-- Named leaves.
+select name, leaf from branches
+where number = :number and name > :after order by name limit :limit
+
+-- name: export_notes(number, node, key, limit, sizes, rows)
+-- Notes, drafts too.
+select length(body) -- if sizes
+select node, key, format, refs, created_us, body -- if rows
+from notes where number = :number
+  and (node, key) > (:node, :key) -- if node, key
+order by node, key limit :limit
+
+-- name: export_contents(number, after, limit, sizes, rows)
+-- Values.
+select length(data) -- if sizes
+select digest, data -- if rows
+from contents where number = :number and digest > :after order by digest limit :limit
+
+-- name: export_documents(number, after, limit, sizes, rows)
+-- Documents.
+select length(body) -- if sizes
+select name, body -- if rows
+from documents where number = :number and name > :after order by name limit :limit
+
+-- name: export_runs(first, last, after, limit, sizes, rows)
+-- Records of runs.
+select length(body) -- if sizes
+select id, body -- if rows
+from runs where key between :first and :last and body is not null and id > :after
+order by id limit :limit
+
+-- name: export_tickets(number, after, limit, sizes, rows)
+-- Tickets.
+select length(body) -- if sizes
+select id, body -- if rows
+from tickets where number = :number and id > :after order by id limit :limit
+
+-- name: export_executions(number, after, limit, sizes, rows)
+-- Executions.
+select length(body) -- if sizes
+select id, body -- if rows
+from executions where number = :number and id > :after order by id limit :limit
+
+-- name: export_work(number, after, limit, sizes, rows)
+-- Queued batches in the order they came.
+select length(payloads) -- if sizes
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, -- if rows
+  max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, -- if rows
+  claim_token, claim_owner, claimed_us, claim_expires_us -- if rows
+from work where number = :number and seq > :after order by seq limit :limit
+
+-- name: export_dead_work(number, after, limit, sizes, rows)
+-- Dead letters.
+select length(body) -- if sizes
+select id, dead_us, reason, body -- if rows
+from dead_work where number = :number and id > :after order by id limit :limit
+
+-- name: export_usage_days(number, day, model, provider, source, currency, limit)
+-- What was used per day.
+select day, model, provider, source, currency, calls, input, output, cached_input, cache_write,
+  reasoning, total, cost_nano
+from usage_days where number = :number
+  and (day, model, provider, source, currency) > (:day, :model, :provider, :source, :currency) -- if day, model, provider, source, currency
+order by day, model, provider, source, currency limit :limit
+
+-- name: export_ready(number, after, limit)
+-- The places of a session in the line of workers.
+select queue, priority, due_us from ready
+where number = :number and queue > :after order by queue limit :limit
+
+-- name: import_kept_run(tenant, id, session, status, parent_run, created_us, body)
+-- A record that outlived its session.
+insert into kept_runs (tenant, id, session, status, parent_run, created_us, body)
+values (:tenant, :id, :session, :status, :parent_run, :created_us, :body)
+
+-- name: import_batch(number, later, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
+-- A batch as it is, claimed or not.
+insert into work (number, later, seq, queue, priority, id, source_key, delivery, slot, merge,
+  available_us, max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim,
+  claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
+values (:number, :later, :seq, :queue, :priority, :id, :source_key, :delivery, :slot, :merge,
+  :available_us, :max_attempts, :backoff_us, :payloads, :enqueued_us, :attempts, :last_error, :claim,
+  :claim_fence, :claim_token, :claim_owner, :claimed_us, :claim_expires_us)
+
+-- name: import_attachment(tenant, session, id, uri, intent_us, committed_us)
+-- An attachment with its stamp.
+insert into attachments (tenant, session, id, uri, intent_us, committed_us)
+values (:tenant, :session, :id, :uri, :intent_us, :committed_us)
+
+-- name: import_blob_times(tenant, ref, size_bytes, media_type, created_us, touched_us)
+-- Bytes that were put a moment ago are as old as they were where they came from.
+update blobs set media_type = :media_type, created_us = :created_us, touched_us = :touched_us
+where tenant = :tenant and ref = :ref and size_bytes = :size_bytes
+
+-- name: import_run_count(number, runs)
+-- How many runs the session knows now.
+update heads set runs = :runs where number = :number

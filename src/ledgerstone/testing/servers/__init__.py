@@ -1,0 +1,1 @@
+"""Servers on this machine for tests: a real database, and a wire between it and a client."""

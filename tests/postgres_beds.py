@@ -1,0 +1,77 @@
+"""PostgreSQL for tests: one server for each worker, and an empty store for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.clock import Clock, ManualClock
+from ledgerstone.ports.backend import Backend
+from ledgerstone.testing.bed import Bed
+from ledgerstone.testing.on_loop import OnLoop
+from ledgerstone.testing.servers.databases import DatabaseServer
+from ledgerstone.testing.servers.places import Places
+from ledgerstone.testing.servers.postgres import shared_server
+from ledgerstone.testing.servers.rows import edit_rows, raw_rows
+from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
+
+
+def prepare(url: str) -> None:
+    open_postgres(url).close()
+
+
+def open_store(url: str, clock: Clock) -> Backend:
+    """A function of its own, since the peer process has to find it by name."""
+    return open_postgres(url, clock=clock)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[DatabaseServer]:
+    """The server of this worker: named by LEDGERSTONE_TEST_POSTGRES, or a throwaway one."""
+    server = shared_server()
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_places(postgres_server: DatabaseServer) -> Iterator[Places]:
+    """Databases there, for tests that need one of their own: fresh() and blank()."""
+    places = Places(postgres_server, prepare)
+    yield places
+    places.close()
+
+
+@pytest.fixture
+def postgres_url(postgres_places: Places) -> str:
+    """The url of an empty store."""
+    return postgres_places.emptied()
+
+
+def postgres_bed(variant: str, url: str, clock: ManualClock, peer: Callable[[], Peer]) -> Bed:
+    """The store at that url, reached in one of the ways of the conformance suite."""
+    local = partial(open_store, url, clock)
+
+    def both() -> Backend:
+        return TwoProcesses(local(), peer().open(partial(open_store, url), clock))
+
+    ways: dict[str, Callable[[], Backend]] = {
+        "postgres": local,
+        "postgres-async": lambda: OnLoop(local()),
+        "postgres-reopened": lambda: Reopening(local),
+        "postgres-two-processes": both,
+    }
+    return Bed(
+        "postgres",
+        ways[variant],
+        clock=clock,
+        url=url,
+        variant=variant,
+        edit=partial(edit_rows, url),
+        raw=partial(raw_rows, url),
+        dialect="postgres",
+    )
