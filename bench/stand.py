@@ -188,7 +188,12 @@ class Stand:
                     remote.hear()
                 except ContenderFailed as error:
                     self._lose(remotes, entry, error)
+            if ask is None:
+                self._opened([wanted[entry] for entry in remotes])
         return remotes
+
+    def _opened(self, names: Sequence[str]) -> None:
+        """Stores of these names were just made and hold nothing yet."""
 
     def _lose(self, remotes: dict[Entry, Remote], entry: Entry, error: ContenderFailed) -> None:
         remotes.pop(entry).leave()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+import atexit
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
@@ -28,22 +30,29 @@ def open_store(url: str, clock: Clock) -> Backend:
     return open_postgres(url, clock=clock)
 
 
+@cache
+def places() -> Places:
+    """The databases of this process; they go with it, and so does a server started for them."""
+    made = Places(shared_server(), prepare)
+    atexit.register(made.close)
+    return made
+
+
+def store_in(folder: Path | str) -> str:
+    """The url of the store that stands for a folder: the same folder, the same store."""
+    return places().named(str(folder))
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[DatabaseServer]:
+def postgres_server() -> DatabaseServer:
     """The server of this worker: named by LEDGERSTONE_TEST_POSTGRES, or a throwaway one."""
-    server = shared_server()
-    try:
-        yield server
-    finally:
-        server.close()
+    return places().server
 
 
 @pytest.fixture(scope="session")
-def postgres_places(postgres_server: DatabaseServer) -> Iterator[Places]:
+def postgres_places() -> Places:
     """Databases there, for tests that need one of their own: fresh() and blank()."""
-    places = Places(postgres_server, prepare)
-    yield places
-    places.close()
+    return places()
 
 
 @pytest.fixture

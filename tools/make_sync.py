@@ -40,6 +40,7 @@ WORDS = {
     "awrite": "write",
     "aread": "read",
     "achanged": "changed",
+    "ajoin": "join",
 }
 # A young api/ does not need all of the vocabulary yet; it is judged above this many files.
 FEW_FILES = 3

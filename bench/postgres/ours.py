@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.floor_queue import payload
 from bench.ours import Ours, OursAsync, session_id
 from bench.postgres.place import url
+from bench.work import Work
 from ledgerstone import AsyncStore, Store
+
+
+class Threaded(Ours):
+    """The blocking face, and a crowd of threads: one per session."""
+
+    def crowd(self, numbers: Sequence[int], turns: int, seed: int) -> int:
+        work = Work(seed)
+
+        def session(number: int) -> int:
+            for place in range(turns):
+                self.commit(number, work.turn(number + place))
+            return turns
+
+        with ThreadPoolExecutor(len(numbers)) as threads:
+            return sum(threads.map(session, numbers))
 
 
 class Served(OursAsync):
@@ -38,8 +55,8 @@ class Served(OursAsync):
         return taken.lease.session
 
 
-def open_blocking(path: Path) -> Ours:
-    return Ours(Store.open(url(path)))
+def open_blocking(path: Path) -> Threaded:
+    return Threaded(Store.open(url(path)))
 
 
 async def open_async(path: Path) -> Served:

@@ -28,6 +28,7 @@ class PostgresStand(Stand):
     def __init__(self, directory: Path, seed: int, sizes: Sizes, *, with_peers: bool) -> None:
         super().__init__(directory, seed, sizes, with_peers=with_peers)
         self.server = Server(directory)
+        self.empty_bytes: dict[str, int] = {}
         self.notes.append(self.server.described())
 
     def path(self, name: str) -> Path:
@@ -78,6 +79,16 @@ class PostgresStand(Stand):
     def close(self) -> None:
         super().close()
         self.server.close()
+
+    def _opened(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.empty_bytes[name] = self.size_bytes(name)
+
+    def _weigh(self, entry: Entry, name: str) -> None:
+        """What the turns added: a page for each empty index is there before any of them."""
+        turns = sum(depth for _, depth in self.histories(entry))
+        added = self.size_bytes(name) - self.empty_bytes[name]
+        self.bytes_per_turn[entry.key] = added / turns
 
     def settle(self, name: str) -> None:
         """What autovacuum does in time: statistics for the planner, and no pages left to clean."""

@@ -6,16 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone.backends.file import open_file
 from ledgerstone.backends.memory import open_memory
+from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.ports.backend import Backend
+from ledgerstone.testing.faults.linear import Op
 from tests.backends.places import quick_disk
+from tests.postgres_beds import store_in
+
+AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -26,10 +33,17 @@ class Place(msgspec.Struct, frozen=True):
     processes: bool = False
     persistent: bool = True
     rounds: int = 10_000
+    where: Callable[[Path], str] = lambda folder: str(folder / "store")
+    lag_us: int = 0
+    """How far its time, which is a server's, may be behind when a call begins."""
 
     def at(self, folder: Path, clock: Clock | None = None) -> Callable[[], Backend]:
         """What opens this backend in the folder, again and again; importable in a child."""
-        return partial(self.open, str(folder / "store"), clock=clock)
+        return partial(self.open, self.where(folder), clock=clock)
+
+    def timed(self, history: list[AnyOp]) -> list[AnyOp]:
+        """Recorded calls, with the earliest time that this backend may have looked at."""
+        return [replace(op, start_us=op.start_us - self.lag_us) for op in history]
 
 
 def open_new_memory(path: str, *, clock: Clock | None = None) -> Backend:
@@ -41,9 +55,16 @@ PLACES = {
     "sqlite": Place("sqlite", open_sqlite, processes=True),
     # Every command is a flush of its own here, so the long contests have fewer rounds.
     "file": Place("file", open_file, rounds=2_500),
+    # A folder stands for a database; round trips make it slower than the others.
+    "postgres": Place(
+        "postgres", open_postgres, processes=True, rounds=1_000, where=store_in, lag_us=5_000
+    ),
 }
 
+SHARED = {name: place for name, place in PLACES.items() if place.processes}
+
 every_place = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
+every_shared_place = pytest.mark.parametrize("place", SHARED.values(), ids=SHARED.keys())
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ledgerstone.testing.faults.races import Outcome, Race, one_commit, one_winn
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.wrappers import Wrapper
 from tests.backends.places import quick_disk
-from tests.faults.places import PLACES, Place, every_place, opened
+from tests.faults.places import PLACES, Place, every_place, every_shared_place, opened
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
@@ -86,16 +86,17 @@ def test_one_of_32_writes(
 
 
 @every_contest
+@every_shared_place
 def test_one_of_32_in_eight_processes_writes(
-    contest: Contest, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
+    place: Place, contest: Contest, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
 ) -> None:
-    place = PLACES["sqlite"]
     title = f"{contest.title} (8 processes x 4 threads)"
     with scoreboard.line(title, place.name) as line, quick_disk(tmp_path) as folder:
         make = place.at(folder)
         backend = make()
         with Race(make, PROCESSES) as race:
-            hold(contest, partial(in_processes, race), backend, scale(50, 2_000), line)
+            rounds = scale(50, place.rounds // 5)
+            hold(contest, partial(in_processes, race), backend, rounds, line)
         backend.close()
 
 

@@ -18,7 +18,7 @@ from ledgerstone.testing.faults.races import Race
 from ledgerstone.testing.faults.sabotage_rules import IgnoresFence
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
 from tests.backends.places import quick_disk
-from tests.faults.places import PLACES, Place, every_place, opened
+from tests.faults.places import PLACES, Place, every_place, every_shared_place, opened
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
@@ -64,7 +64,7 @@ def test_threads(
         opened(place, tmp_path) as backend,
     ):
         for series in range(scale(2, 25)):
-            history = recorded_by_threads(backend, series, seed)
+            history = place.timed(recorded_by_threads(backend, series, seed))
             line.n += len(history)
             line.violations += check(history)
             seen.update(f"{op.call} {op.result}" for op in history)
@@ -72,19 +72,22 @@ def test_threads(
     assert_everything_happened(seen)
 
 
-def test_processes(tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale) -> None:
+@every_shared_place
+def test_processes(
+    place: Place, tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale
+) -> None:
     seen: Counter[str] = Counter()
     with (
-        scoreboard.line("lease history is linearizable (8 processes)", "sqlite", seed) as line,
+        scoreboard.line("lease history is linearizable (8 processes)", place.name, seed) as line,
         quick_disk(tmp_path) as folder,
     ):
-        make = SQLITE.at(folder)
+        make = place.at(folder)
         backend = make()
         with Race(make, WORKERS) as race:
             for series in range(scale(2, 25)):
                 make_sessions(backend, names_of(series))
                 (outcomes,) = race.run(partial(play, names_of(series), SERIES, seed), 1, series)
-                history = [op for one in outcomes for op in one.answer]
+                history = place.timed([op for one in outcomes for op in one.answer])
                 line.n += len(history)
                 line.violations += check(history)
                 seen.update(f"{op.call} {op.result}" for op in history)
@@ -127,7 +130,7 @@ def test_control_each_flipped_answer_is_found(
         scoreboard.line(title, place.name, seed, control=True) as line,
         opened(place, tmp_path) as backend,
     ):
-        history = recorded_by_threads(backend, 0, seed)
+        history = place.timed(recorded_by_threads(backend, 0, seed))
         assert list(check(history)) == []
         for lie in flips(history, Random(seed), FLIPS):
             found = list(check(lie))

@@ -16,7 +16,7 @@ from ledgerstone.testing.faults.queue_sabotage import CompletesLate, DropsWhatIs
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.wrappers import Wrapper
 from tests.backends.places import quick_disk
-from tests.faults.places import PLACES, opened
+from tests.faults.places import PLACES, Place, every_shared_place, opened
 
 pytestmark = [pytest.mark.faults, pytest.mark.crash, pytest.mark.timeout(1800)]
 
@@ -37,20 +37,24 @@ def note(line: Line, report: Report) -> None:
     print(dict(books.refused), len(books.claimed), "claims")
 
 
-def test_eight_processes(tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale) -> None:
+@every_shared_place
+def test_eight_processes(
+    place: Place, tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale
+) -> None:
+    title = "queue: every item once, in order (8 processes)"
     with (
-        scoreboard.line("queue: every item once, in order (8 processes)", "sqlite", seed) as line,
+        scoreboard.line(title, place.name, seed) as line,
         quick_disk(tmp_path) as folder,
     ):
-        load = Load(items=scale(600, 20_000), seed=seed)
-        report = in_processes(SQLITE.at(folder), folder, load)
+        load = Load(items=scale(600, 2 * place.rounds), seed=seed)
+        report = in_processes(place.at(folder), folder, load)
         note(line, report)
         assert report.kills
         assert report.stops
         assert report.books.recovered
 
 
-@pytest.mark.parametrize("name", ["memory", "file", "sqlite"])
+@pytest.mark.parametrize("name", ["memory", "file", "sqlite", "postgres"])
 def test_eight_threads(
     name: str, tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale
 ) -> None:
@@ -65,7 +69,7 @@ def test_eight_threads(
         assert report.books.refused
 
 
-@pytest.mark.parametrize("name", ["file", "sqlite"])
+@pytest.mark.parametrize("name", ["file", "sqlite", "postgres"])
 def test_one_process_after_the_other(
     name: str, tmp_path: Path, seed: int, scoreboard: Scoreboard, scale: Scale
 ) -> None:

@@ -13,7 +13,7 @@ from ledgerstone.testing.faults.queue_poison import KILLS, Mix, Trial, committed
 from ledgerstone.testing.faults.queue_sabotage import CountsNoFailures
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from tests.backends.places import quick_disk
-from tests.faults.places import PLACES, Place, every_place, opened
+from tests.faults.places import PLACES, Place, every_place, every_shared_place, opened
 
 pytestmark = [pytest.mark.faults, pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -68,14 +68,17 @@ def test_control_failures_that_nobody_counts_are_found(
         assert any("is not dead" in one for one in line.violations)
 
 
-def test_items_that_kill_their_worker(tmp_path: Path, scoreboard: Scoreboard, scale: Scale) -> None:
+@every_shared_place
+def test_items_that_kill_their_worker(
+    place: Place, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
+) -> None:
     """Here workers are really killed, and new ones come."""
     mix = Mix(each=scale(2, 20), poison=scale(1, 5))
     with (
-        scoreboard.line("items that kill their worker (4 processes)", "sqlite") as line,
+        scoreboard.line("items that kill their worker (4 processes)", place.name) as line,
         quick_disk(tmp_path) as folder,
     ):
-        make = PLACES["sqlite"].at(folder)
+        make = place.at(folder)
         backend = make()
         store = Store(backend)
         killers = [(session, item) for session, item in mix.bad if item.startswith(KILLS)]

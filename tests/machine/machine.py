@@ -324,7 +324,9 @@ def show(value: object) -> str:
         return repr(value)
 
 
-def machine_of(model: Make, subject: Make) -> type[LedgerMachine]:
+def machine_of(
+    model: Make, subject: Make, kind: type[LedgerMachine] = LedgerMachine
+) -> type[LedgerMachine]:
     """The machine over two ways to make a backend."""
     places = {"make_model": staticmethod(model), "make_subject": staticmethod(subject)}
-    return type("LedgerMachine", (LedgerMachine,), places)
+    return type("LedgerMachine", (kind,), places)

@@ -22,7 +22,7 @@ from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Reopening, Wrapper
-from tests.machine.machine import Differs, Make, machine_of
+from tests.machine.machine import Differs, LedgerMachine, Make, machine_of
 from tests.machine.reopening import ReopensAtRandom
 from tests.machine.sabotage import (
     AnswersAnOldHead,
@@ -97,9 +97,10 @@ def run(
     *,
     shrink: bool = True,
     narrow: Narrowing | None = None,
+    kind: type[LedgerMachine] = LedgerMachine,
 ) -> None:
     print(f"machine seed {seed}, {examples} examples of {STEPS} steps")
-    machine: type[RuleBasedStateMachine] = machine_of(open_memory, subject)
+    machine: type[RuleBasedStateMachine] = machine_of(open_memory, subject, kind)
     machine = machine if narrow is None else narrow(machine)
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     rules = settings(

@@ -11,6 +11,7 @@ from bench.measure import Row
 from bench.postgres.stand import PostgresStand
 from bench.postgres.workloads import (
     busy,
+    copying,
     disk,
     link,
     lists,
@@ -44,4 +45,5 @@ WORKLOADS: Final = {
     "P9": Workload(stats.run, 0.02, "counts and usage of a session"),
     "P10": Workload(taking.run, 0.03, "take a session that has work, of 100 and 100,000"),
     "P13": Workload(link.run, 0.02, "lone commit over a link with 2 ms round trip"),
+    "P14": Workload(copying.run, 0.0, "a store copied to PostgreSQL and back"),
 }

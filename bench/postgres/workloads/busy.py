@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from bench import wire
 from bench.contender import Entry
 from bench.measure import Row, Series, percentile, row
 from bench.postgres import bars, entries
@@ -14,7 +15,7 @@ from bench.workloads.busy import PEERS_SHARE, together, waited
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
     stand.build()
-    ours = [entries.OURS_ASYNC] if stand.has_ours else []
+    ours = [entries.OURS_ASYNC, entries.OURS] if stand.has_ours else []
     floors = [entries.GROUP, entries.GROUP_AGAIN, entries.POOL]
     found = [*floors, *ours, *stand.peers_there]
     rates = {entry.key: Series() for entry in found}
@@ -32,7 +33,7 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
             if sits_out or entry.key not in stand.remotes:
                 continue
             start = time.monotonic()
-            answer = together(stand, entry)
+            answer = crowd(stand) if entry == entries.OURS else together(stand, entry)
             rounds.spend(entry.key, time.monotonic() - start)
             if answer is not None and answer.count:
                 rate = answer.count / (answer.ended_s - answer.started_s)
@@ -49,13 +50,21 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
             "turns/s",
             rates[entry.key],
             floor=(entries.GROUP.title, rates[entries.GROUP.key]),
-            bar=bars.BUSY if entry.kind == "ours" else None,
+            bar=bars.BUSY if entry == entries.OURS_ASYNC else None,
             noise=entry == entries.GROUP_AGAIN,
-            note=waited(waits[entry.key], errors[entry.key]),
+            note=waited(waits[entry.key], errors[entry.key])
+            if waits[entry.key]
+            else "a thread per session",
         )
         for entry in there
     ]
     return rows + best_peer(case, there, rates)
+
+
+def crowd(stand: PostgresStand) -> wire.Answer:
+    """The blocking face: a thread per session, in the process of that face."""
+    ask = wire.Jobs(stand.busy, stand.sizes.busy_turns, stand.seed, "crowd")
+    return stand.remotes[entries.OURS.key].ask(ask)
 
 
 def best_peer(case: str, there: list[Entry], rates: dict[str, Series]) -> list[Row]:

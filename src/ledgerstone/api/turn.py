@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.commits import commit, stamped
+from ledgerstone.api.commits import commit, join, stamped
 from ledgerstone.api.draft_async import Draft
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.commands.turns import CommitTurn
@@ -310,21 +310,30 @@ class AsyncTurn(Keeping):
         return self._content.enqueue(where, payloads, id, how)
 
     async def commit(
-        self, *, lease: AnyLease | None = None, release: bool = False
+        self,
+        *,
+        lease: AnyLease | None = None,
+        release: bool = False,
+        connection: object = None,
     ) -> TurnCommitted:
         """Make everything that was added durable, or nothing of it.
 
-        A repeated turn answers as the first time, with `replayed`. Errors: SessionNotFound,
-        SessionDeleted, TurnConflict, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, LeafMoved,
-        ClaimLost, BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition,
-        BudgetExceeded, InvalidValue, and what the backend meets.
+        A repeated turn answers as the first time, with `replayed`. `connection`: write it inside
+        the transaction of this connection to the same PostgreSQL database; whoever ends that one
+        decides about the turn. Errors: SessionNotFound, SessionDeleted, TurnConflict, LeaseHeld,
+        LeaseExpired, Fenced, RevisionMoved, LeafMoved, ClaimLost, BranchNotFound, AlreadyExists,
+        MessageNotFound, IllegalTransition, BudgetExceeded, InvalidValue, NotSupported, and what
+        the backend meets.
         """
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]
         if release and self.lease is None:
             raise InvalidValue("release", "there is no lease to release")
         command = self._command(release)
-        answer = await commit(self._handle, command, self.lease)
+        if connection is None:
+            answer = await commit(self._handle, command, self.lease)
+        else:
+            answer = await join(self._handle, command, self.lease, connection)
         return self._committed(command, answer)
 
     async def __aenter__(self) -> AsyncTurn:

@@ -12,7 +12,15 @@ from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.errors import Fenced, LeaseExpired, OutcomeUnknown, RevisionMoved, Unavailable
+from ledgerstone.errors import (
+    Fenced,
+    LeaseExpired,
+    NotSupported,
+    OutcomeUnknown,
+    RevisionMoved,
+    Unavailable,
+)
+from ledgerstone.ports.backend import Joining
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules.chain import turn_hash
@@ -47,6 +55,23 @@ def commit(handle: Handle, command: CommitTurn, lease: AnyLease | None) -> TurnC
         lease.released = False
         raise
     lease.revision = max(lease.revision, answer.revision)
+    return answer
+
+
+def join(
+    handle: Handle, command: CommitTurn, lease: AnyLease | None, connection: object
+) -> TurnCommitted:
+    """Write it inside the caller's transaction, which alone decides what becomes of it.
+
+    NotSupported where there are no such connections.
+    """
+    backend, name = handle.backend, handle.backend.capabilities.name
+    if not isinstance(backend, Joining):
+        raise NotSupported("connection=", name, "only a postgresql:// store can join one")
+    answer = backend.join(command, connection)
+    if isinstance(lease, Held):
+        lease.released = command.release
+        lease.revision = max(lease.revision, answer.revision)
     return answer
 
 

@@ -42,16 +42,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def take(handle: Handle, request: Request) -> Taken | None:
     """A session with work and no owner, or None at once; an idle look only reads."""
-    due_us = _next_due_us(handle, request)
-    if due_us is None or due_us > handle.clock.now_us():
-        return None
+    if not _looks_by_itself(handle):
+        due_us = _next_due_us(handle, request)
+        if due_us is None or due_us > handle.clock.now_us():
+            return None
     return send(handle, _command(handle.tenant, request))
+
+
+def _looks_by_itself(handle: Handle) -> bool:
+    """On a server, taking writes nothing when nothing is due, and a look beforehand costs as much."""
+    return handle.backend.capabilities.requires_network
 
 
 def wait_for_work(handle: Handle, request: Request, wait_s: float | None) -> Taken:
     """The same, once there is some; Timeout when `wait_s` pass before. None: wait for ever."""
     end_s = None if wait_s is None else monotonic_s() + wait_s
     seen = handle.backend.changed(-1, 0)
+    if _looks_by_itself(handle):
+        taken = take(handle, request)
+        if taken is not None:
+            return taken
     while True:
         due_us = _next_due_us(handle, request)
         left_s = POLL_S if due_us is None else (due_us - handle.clock.now_us()) / US_PER_S

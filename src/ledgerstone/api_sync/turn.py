@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone.api.draft_blocking import Draft
-from ledgerstone.api_sync.commits import commit, stamped
+from ledgerstone.api_sync.commits import commit, join, stamped
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
@@ -310,20 +310,31 @@ class Turn(Keeping):
         where = None if session is None else checks.session_id(session)
         return self._content.enqueue(where, payloads, id, how)
 
-    def commit(self, *, lease: AnyLease | None = None, release: bool = False) -> TurnCommitted:
+    def commit(
+        self,
+        *,
+        lease: AnyLease | None = None,
+        release: bool = False,
+        connection: object = None,
+    ) -> TurnCommitted:
         """Make everything that was added durable, or nothing of it.
 
-        A repeated turn answers as the first time, with `replayed`. Errors: SessionNotFound,
-        SessionDeleted, TurnConflict, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, LeafMoved,
-        ClaimLost, BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition,
-        BudgetExceeded, InvalidValue, and what the backend meets.
+        A repeated turn answers as the first time, with `replayed`. `connection`: write it inside
+        the transaction of this connection to the same PostgreSQL database; whoever ends that one
+        decides about the turn. Errors: SessionNotFound, SessionDeleted, TurnConflict, LeaseHeld,
+        LeaseExpired, Fenced, RevisionMoved, LeafMoved, ClaimLost, BranchNotFound, AlreadyExists,
+        MessageNotFound, IllegalTransition, BudgetExceeded, InvalidValue, NotSupported, and what
+        the backend meets.
         """
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]
         if release and self.lease is None:
             raise InvalidValue("release", "there is no lease to release")
         command = self._command(release)
-        answer = commit(self._handle, command, self.lease)
+        if connection is None:
+            answer = commit(self._handle, command, self.lease)
+        else:
+            answer = join(self._handle, command, self.lease, connection)
         return self._committed(command, answer)
 
     def __enter__(self) -> Turn:

@@ -63,6 +63,36 @@ class Turns:
             create=new_session(self._handle.tenant, target, create),
         )
 
+    def commit(
+        self,
+        session: SessionRef,
+        messages: Iterable[object],
+        *,
+        id: str | None = None,
+        run_id: str | Run | None = None,
+        branch: str = "main",
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+        create: bool | Session = False,
+        release: bool = False,
+        connection: object = None,
+    ) -> TurnCommitted:
+        """A turn of these messages in one call; what and what not as of `begin` and `commit`.
+
+        `connection`: inside the caller's own transaction, see docs/joining.md.
+        """
+        turn = self.begin(
+            session,
+            id=id,
+            run_id=run_id,
+            branch=branch,
+            lease=lease,
+            expected_revision=expected_revision,
+            create=create,
+        )
+        turn.add(*messages)
+        return turn.commit(release=release, connection=connection)
+
     def get(self, session: SessionRef, id: str) -> TurnCommitted | None:
         """The answer of an earlier commit, without its messages; None when there is none."""
         return self._handle.ask(

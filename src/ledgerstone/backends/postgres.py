@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ledgerstone.backends.postgres_changes import PostgresChanges
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, translate
 from ledgerstone.backends.postgres_facts import Facts, check_durability, read_facts, warnings_of
-from ledgerstone.backends.postgres_flusher import AsyncFlusher, BlockingFlusher, Slow
+from ledgerstone.backends.postgres_flusher import AsyncFlusher, BlockingFlusher, Gathering, Slow
 from ledgerstone.backends.postgres_interactive import Interactive
+from ledgerstone.backends.postgres_joined import Joiner
 from ledgerstone.backends.postgres_line import Line, takes
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import PgDriver
 from ledgerstone.backends.postgres_refusals import check_rights
 from ledgerstone.backends.postgres_schema import check_server, prepare_schema
+from ledgerstone.backends.postgres_take import QueueLine, is_queued
 from ledgerstone.backends.postgres_urls import Target, parse_target
 from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
@@ -46,7 +49,7 @@ def open_postgres(
     target = parse_target(url, pool_size)
     # A test's clock stands in for the database's own.
     stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
-    face = Face(blocking_driver, BlockingFlusher, target, stand_in)
+    face = Face(blocking_driver, BlockingFlusher, target, stand_in, known=False)
     try:
         facts = run_now(_inspect(face, target, level))
     except LedgerstoneError:
@@ -82,20 +85,33 @@ class Face:
     def __init__(
         self,
         make_driver: Callable[[Target, int], PgDriver],
-        make_flusher: Callable[[Line, Slow], Any],
+        make_flusher: Callable[[Gathering, Slow], Any],
         target: Target,
         clock: Clock | None,
+        *,
+        known: bool,
     ) -> None:
         limit_s = target.statement_timeout_s
         self.clock = ServerClock(clock)
-        self.pool = Pool(make_driver(target, target.pool_size), target.connect_timeout_s)
+        timeout_s = target.connect_timeout_s
+        self.pool = Pool(make_driver(target, target.pool_size), timeout_s, known=known)
         self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
-        self._hot_pool = Pool(make_driver(target, 1), target.connect_timeout_s)
+        self._hot_pool = Pool(make_driver(target, 1), timeout_s, known=True)
         line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls)
         self.hot = make_flusher(line, self.slow.write)
+        self._queue_pool = Pool(make_driver(target, 1), timeout_s, known=True)
+        queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims)
+        self.queue = make_flusher(queue, self.slow.write)
+
+    def fast(self, command: Command[Any]) -> Any:
+        """What carries the command out in one round trip; None when nothing does."""
+        if takes(command):
+            return self.hot
+        return self.queue if is_queued(command) else None
 
     def close(self) -> None:
         self._hot_pool.close()
+        self._queue_pool.close()
         self.pool.close()
 
 
@@ -137,6 +153,7 @@ class PostgresBackend:
         self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
         self._making = threading.Lock()
         self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
+        self._joiner = Joiner(target, face.clock)
         self._closed = False
         self._capabilities = Capabilities(
             name="postgres", durability=durability, multi_process=True, requires_network=True
@@ -149,10 +166,8 @@ class PostgresBackend:
     def write(self, command: Command[A]) -> A:
         self._check_usable()
         face = self._blocking
-        if takes(command):
-            answer: A = face.hot.write(command)
-        else:
-            answer = run_now(face.slow.write(command))
+        fast = face.fast(command)
+        answer: A = run_now(face.slow.write(command)) if fast is None else fast.write(command)
         self._changes.tell_of(answer)
         return answer
 
@@ -161,12 +176,26 @@ class PostgresBackend:
         import asyncio
 
         face = self._face()
-        if takes(command):
-            answer: A = await face.hot.write(command)
+        fast = face.fast(command)
+        if fast is not None:
+            answer: A = await fast.write(command)
         else:
             task = asyncio.get_running_loop().create_task(face.slow.write(command))
             answer = await asyncio.shield(task)
         self._changes.tell_of(answer)
+        return answer
+
+    def join(self, command: Command[A], connection: object) -> A:
+        self._check_usable()
+        joiner, ask = self._joiner, self._blocking.slow.ask
+        theirs = joiner.blocking(connection)
+        answer: A = run_now(joiner.join(command, theirs, partial(ask, "server_identity")))
+        return answer
+
+    async def ajoin(self, command: Command[A], connection: object) -> A:
+        joiner, ask = self._joiner, self._face().slow.ask
+        theirs = joiner.on_loop(connection)
+        answer: A = await joiner.join(command, theirs, partial(ask, "server_identity"))
         return answer
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
@@ -246,7 +275,7 @@ class PostgresBackend:
                 for other in [other for other in self._faces if other.is_closed()]:
                     del self._faces[other]
                 face = self._faces[loop] = Face(
-                    async_driver, AsyncFlusher, self._target, self._clock
+                    async_driver, AsyncFlusher, self._target, self._clock, known=True
                 )
         return face
 

@@ -11,10 +11,11 @@ from ledgerstone.backends.postgres_port import PgConnection
 from ledgerstone.backends.postgres_schema import (
     DIALECT,
     migrate,
+    migrate_in,
     read_version,
     script_after,
 )
-from ledgerstone.backends.postgres_urls import Target, parse_target
+from ledgerstone.backends.postgres_urls import SCHEMA, Target, check_schema, parse_target
 from ledgerstone.errors import InvalidValue, LedgerstoneError, SchemaTooNew
 from ledgerstone.sql.migrate import newest
 from ledgerstone.sql.texts import sql_files
@@ -37,7 +38,7 @@ def versions(url: str) -> tuple[int, int]:
 def migrate_store(url: str, role: str | None = None) -> tuple[int, int]:
     """Carry out what is missing; the version that was found, and the one that is there now."""
     target = parse_target(url)
-    rights = "" if role is None else rights_of(role)
+    rights = "" if role is None else rights_of(role, target.schema)
 
     async def work(connection: PgConnection) -> int:
         found = await migrate(connection, target.schema)
@@ -53,18 +54,49 @@ def migration_script(url: str, since: int | None = None, role: str | None = None
     found = versions(url)[0] if since is None else since
     if not 0 <= found <= newest(DIALECT):
         raise SchemaTooNew("the schema", found, newest(DIALECT))
-    rights = "" if role is None else rights_of(role)
+    schema = parse_target(url).schema
+    rights = "" if role is None else rights_of(role, schema)
     if found == newest(DIALECT) and not rights:
         return f"-- the schema has version {found}: nothing to do\n"
-    return script_after(parse_target(url).schema, found) + rights
+    return script_after(schema, found) + rights
 
 
-def rights_of(role: str) -> str:
+def rights_of(role: str, schema: str) -> str:
     """What a role needs that may see one tenant at a time."""
     if not _ROLE.match(role):
         raise InvalidValue("role", f"{role!r} is no name of a role")
     texts = [text for _, text in sql_files("roles", DIALECT)]
-    return "\n".join(texts).replace("{role}", f'"{role}"')
+    return "\n".join(texts).replace("{role}", f'"{role}"').replace("{schema}", f'"{schema}"')
+
+
+def migrate_within(connection: object, schema: str = SCHEMA) -> int:
+    """Make or migrate a schema in a transaction of yours; answers the version that was found.
+
+    `connection` is psycopg's, in a transaction; what it does is undone when you roll back.
+    """
+    from ledgerstone.backends.postgres_join_psycopg import join_blocking
+
+    check_schema(schema)
+    return run_now(_translated(migrate_in(join_blocking(connection), schema), schema))
+
+
+async def amigrate_within(connection: object, schema: str = SCHEMA) -> int:
+    """The same for a connection of an event loop: asyncpg's, or psycopg's."""
+    from ledgerstone.backends.postgres_join_asyncpg import join_asyncpg
+    from ledgerstone.backends.postgres_join_psycopg import join_async
+
+    check_schema(schema)
+    joined = join_asyncpg(connection) or join_async(connection)
+    return await _translated(migrate_in(joined, schema), schema)
+
+
+async def _translated(work: Coroutine[Any, Any, T], where: str) -> T:
+    try:
+        return await work
+    except LedgerstoneError:
+        raise
+    except FOREIGN as error:
+        raise translate(error, where) from error
 
 
 def _with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any, Any, T]]) -> T:
@@ -77,9 +109,4 @@ def _with_connection(target: Target, work: Callable[[PgConnection], Coroutine[An
         finally:
             connection.drop()
 
-    try:
-        return run_now(connected())
-    except LedgerstoneError:
-        raise
-    except FOREIGN as error:
-        raise translate(error, target.shown) from error
+    return run_now(_translated(connected(), target.shown))

@@ -64,6 +64,8 @@ SECTIONS = (
     Section("put_document", _some(0), _some(1), _some(2)),
     Section("insert_batch", _some(0, 1, 2, 4, 10, 11, 12, 14), _some(3, 5, 6, 7, 8, 9), _some(13)),
     Section("raise_ready", _some(0, 3, 4), _some(1), _some()),
+    Section("complete_claim", _some(0, 2), _some(1), _some()),
+    Section("settle_ready", _some(0, 2), _some(1), _some()),
 )
 """In the order in which the handlers write, where that matters."""
 

@@ -29,6 +29,24 @@ from ledgerstone.errors import (
 AGAIN = frozenset({"40001", "40P01", "23505"})
 """Somebody else was faster: the same command, run again, sees what they did."""
 
+_FRESH = frozenset({"25006", "0A000"})
+"""The connection is of no use any more: its server became a standby, or its plans are outdated."""
+
+
+def repeats(error: BaseException) -> bool:
+    """Whether the same thing, done again at once, may go better."""
+    if isinstance(error, ServerSaid):
+        return error.sqlstate in AGAIN or needs_fresh(error)
+    return isinstance(error, ConnectionLost) and not isinstance(error, DeadlineOver)
+
+
+def needs_fresh(error: BaseException) -> bool:
+    """Whether it takes another connection."""
+    return isinstance(error, ConnectionLost) or (
+        isinstance(error, ServerSaid) and error.sqlstate in _FRESH
+    )
+
+
 FOREIGN = (
     ServerSaid,
     ConnectionLost,
@@ -63,25 +81,32 @@ def translate(error: BaseException, where: str) -> LedgerstoneError:
 
 
 def _said(error: ServerSaid, where: str) -> LedgerstoneError:
-    state = error.sqlstate
-    if state in AGAIN or state == "55P03":
-        return Busy(f"others keep changing the same rows of {where}; try again")
-    if state in ("57014", "25P03"):
-        return Timeout(f"{where} gave up: {error.message}")
-    if state == "53100":
-        return StorageFull(f"no space left on {where}")
-    if state in ("53200", "53300", "53400"):
-        return Busy(f"{where} has no room: {error.message}")
-    if state == "25006":
-        return ReadOnly(f"{where} is read-only, a replica perhaps; give the primary")
+    state, said = error.sqlstate, error.message
     if state == "42501":
-        return no_right(error.message, where)
+        return no_right(said, where)
     if state in ("42P01", "42883", "3F000", "42703"):
-        return SchemaTooOld(f"the schema of {where} ({error.message})", 0, 1)
+        return SchemaTooOld(f"the schema of {where} ({said})", 0, 1)
     if state in ("26000", "42P05"):
         return NotSupported(
             "prepared statements", where, "a pooler is in the way: add ?prepare=no to the url"
         )
     if state in ("22021", "22P05"):
         return InvalidValue("text", "the server can not keep this text")
-    return BackendError("postgres", f"{state} {error.message}")
+    return _passing(state, said, where) or BackendError("postgres", f"{state} {said}")
+
+
+def _passing(state: str, said: str, where: str) -> LedgerstoneError | None:
+    """What may go better later."""
+    if state in AGAIN or state == "55P03":
+        return Busy(f"others keep changing the same rows of {where}; try again")
+    if state in ("57014", "25P03"):
+        return Timeout(f"{where} gave up: {said}")
+    if state == "53100":
+        return StorageFull(f"no space left on {where}")
+    if state[:2] == "53":
+        return Busy(f"{where} has no room: {said}")
+    if state == "25006":
+        return ReadOnly(f"{where} is read-only, a replica perhaps; give the primary")
+    if state[:2] == "58":
+        return Unavailable(f"{where} has trouble with its own system: {said}")
+    return None

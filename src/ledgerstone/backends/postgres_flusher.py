@@ -7,11 +7,12 @@ comes first sends for everybody; `AsyncFlusher` serves one event loop.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ledgerstone.backends.postgres_line import Job, Line
+from ledgerstone.backends.postgres_line import Job
 from ledgerstone.backends.postgres_port import ConnectionLost
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import ReleaseLease
@@ -24,10 +25,27 @@ if TYPE_CHECKING:
 Slow = Callable[[Command[Any]], Coroutine[Any, Any, Any]]
 
 
+class Gathering(Protocol):
+    """Commands that wait, the call that carries a group of them out, and what became of them."""
+
+    waiting: deque[Job]
+    ended: list[Job]
+
+    def admit(self, job: Job) -> None: ...
+
+    def take(self) -> list[Job]: ...
+
+    async def call(self, group: Sequence[Job]) -> Any: ...
+
+    def settle(self, group: Sequence[Job], judged: Any, *, unsure: bool = False) -> None: ...
+
+    def withdraw(self, job: Job) -> None: ...
+
+
 class BlockingFlusher:
     """Commands of all threads, over one connection at a time."""
 
-    def __init__(self, line: Line, slow: Slow) -> None:
+    def __init__(self, line: Gathering, slow: Slow) -> None:
         self._line = line
         self._slow = slow
         self._gate = threading.Lock()
@@ -71,7 +89,7 @@ class BlockingFlusher:
 class AsyncFlusher:
     """Commands of one event loop, over one connection at a time."""
 
-    def __init__(self, line: Line, slow: Slow) -> None:
+    def __init__(self, line: Gathering, slow: Slow) -> None:
         self._line = line
         self._slow = slow
         self._sender: asyncio.Task[None] | None = None

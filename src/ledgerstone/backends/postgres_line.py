@@ -23,6 +23,7 @@ from ledgerstone.backends.postgres_apply import (
     Verdict,
     read_answer,
 )
+from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_heads import Heads, Key
 from ledgerstone.backends.postgres_plan import MAKES_RUN, Plan, Unplanned, plan
@@ -73,7 +74,7 @@ def session_of(command: Command[Any]) -> Key:
     """Tenant and session of a hot command."""
     if isinstance(command, EnqueueWork):
         return command.tenant, command.batch.session
-    return command.tenant, command.session  # type: ignore[attr-defined]
+    return command.tenant, getattr(command, "session", "")
 
 
 def takes(command: Command[Any]) -> bool:
@@ -93,7 +94,6 @@ def _is_plain(command: CommitTurn) -> bool:
         or command.tombstones
         or command.branches
         or command.attach
-        or command.complete
         or command.tickets
         or command.executions
         or command.blobs
@@ -110,6 +110,7 @@ class Line:
 
     def __init__(self, pool: Pool, limit_s: float, clock: ServerClock, *, rls: bool) -> None:
         self.heads = Heads()
+        self.claims = Claims()
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
         self._pool = pool
@@ -139,7 +140,7 @@ class Line:
         known = None if job.wants else self.heads.get(job.key)
         if known is not None:
             try:
-                job.plan = plan(job.command, known, self._clock.now_us())
+                job.plan = plan(job.command, job.key, known, self._clock.now_us(), self.claims)
             except Unplanned as why:
                 if not why.wants:
                     return False

@@ -2,7 +2,8 @@
 
 Every writer of a session's rows holds the session's head. What belongs to a tenant, or does not
 exist yet, has a name; whoever could make, change or drop it holds that name, shared or alone.
-Taken in this order: names, sorted, then heads by number (`ledger_begin`).
+Taken in this order: names, sorted, then heads by number (`ledger_begin`). The name USAGE, when it
+is shared, is held alone by who finds that the tenant has budgets.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ledgerstone.commands import memories as memory_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
+from ledgerstone.commands import transfer as transfer_commands
 from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands
 from ledgerstone.commands.turns import CommitTurn
@@ -43,7 +45,7 @@ class Locks(msgspec.Struct):
 
 def locks_of(command: Command[Any]) -> Locks:
     """What the command locks."""
-    make = _SPECIAL.get(type(command))
+    make = SPECIAL.get(type(command))
     if make is not None:
         return make(command)
     session = getattr(command, "session", None)
@@ -63,7 +65,7 @@ def _commit(command: CommitTurn) -> Locks:
     if command.tickets:
         locks.alone += [f"t:{ticket.id}" for ticket in command.tickets]
     if command.usage:
-        locks.alone.append(USAGE)
+        locks.shared.append(USAGE)
     if command.attach or command.blobs or command.artifacts or command.checkpoint:
         locks.shared.append(BYTES)
     if command.artifacts:
@@ -84,11 +86,11 @@ def _made(command: Any) -> Locks:
     """A session that may not be there yet."""
     session = command.session
     related = [session.parent] if session.parent is not None else []
-    return Locks(sessions=[session.id, *related], alone=[_making(session.id), USAGE])
+    return Locks(sessions=[session.id, *related], shared=[USAGE], alone=[_making(session.id)])
 
 
 def _changed(command: Any) -> Locks:
-    return Locks(sessions=[command.id], alone=[USAGE])
+    return Locks(sessions=[command.id], shared=[USAGE])
 
 
 def _purged(command: Any) -> Locks:
@@ -98,8 +100,8 @@ def _purged(command: Any) -> Locks:
 
 def _copied(command: session_commands.CopySession) -> Locks:
     target = command.target.id
-    alone = [_making(target), USAGE, f"e:{target}"]
-    return Locks(sessions=[command.source, target], shared=[BYTES], alone=alone)
+    alone = [_making(target), f"e:{target}"]
+    return Locks(sessions=[command.source, target], shared=[BYTES, USAGE], alone=alone)
 
 
 def _alone(*names: str) -> Callable[[Any], Locks]:
@@ -130,7 +132,7 @@ def _upload(command: Any) -> Locks:
     return Locks(shared=[BYTES], alone=[f"k:{command.key}"])
 
 
-_SPECIAL: dict[type, Callable[[Any], Locks]] = {
+SPECIAL: dict[type, Callable[[Any], Locks]] = {
     CommitTurn: _commit,
     session_commands.CreateSession: _made,
     session_commands.PutSession: _made,
@@ -141,6 +143,7 @@ _SPECIAL: dict[type, Callable[[Any], Locks]] = {
     session_commands.PurgeSession: _purged,
     session_commands.SweepPurged: _alone("sweep", MEMORIES, ARTIFACTS, USAGE, BYTES),
     session_commands.CopySession: _copied,
+    transfer_commands.ImportRows: _alone("import", MEMORIES, ARTIFACTS, USAGE, BYTES),
     run_commands.PutRun: _run,
     run_commands.UpdateRun: lambda c: Locks(runs=[c.id], alone=[f"r:{c.id}"]),
     ticket_commands.ResolveTicket: lambda c: Locks(tickets=[c.id], alone=[f"t:{c.id}"]),

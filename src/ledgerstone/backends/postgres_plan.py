@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.postgres_heads import STATE_BYTES_MAX, Known, keep_run
+from ledgerstone.backends.postgres_claims import Claims
+from ledgerstone.backends.postgres_heads import STATE_BYTES_MAX, Key, Known, keep_run
 from ledgerstone.commands import Command
 from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved, SessionDeleted
 from ledgerstone.sql.handlers import WRITES
@@ -40,9 +41,12 @@ class Unplanned(Exception):
 class Plan:
     """What a command assumes, writes and answers; `writes` are rows by the name of a statement."""
 
-    __slots__ = ("after", "answer", "before", "error", "flags", "live", "now_us", "run", "writes")
+    __slots__ = (
+        "after", "answer", "before", "error", "flags", "key", "live", "now_us", "run", "writes",
+    )  # fmt: skip
 
-    def __init__(self, before: Known, now_us: int) -> None:
+    def __init__(self, key: Key, before: Known, now_us: int) -> None:
+        self.key = key
         self.before = before
         self.now_us = now_us
         head = before.head
@@ -55,13 +59,15 @@ class Plan:
         self.error: Exception | None = None
 
 
-def plan(command: Command[Any], known: Known, now_us: int) -> Plan:
-    """Run the handler over what is known; Unplanned when that is too little.
+def plan(
+    command: Command[Any], key: Key, known: Known, now_us: int, claims: Claims | None = None
+) -> Plan:
+    """Run the handler over what is known of its session; Unplanned when that is too little.
 
     A refusal is part of the plan: it is told only when the server finds the head unchanged.
     """
-    made = Plan(known, now_us)
-    tx = PlanTx(made)
+    made = Plan(key, known, now_us)
+    tx = PlanTx(made, claims)
     try:
         made.answer = run_now(WRITES[type(command)](tx, command))
     except REFUSALS as error:
@@ -76,11 +82,12 @@ def plan(command: Command[Any], known: Known, now_us: int) -> Plan:
 class PlanTx:
     """The transaction that a planned handler awaits; nothing in here waits."""
 
-    __slots__ = ("_base", "_head", "_nodes", "_plan", "_runs", "_state", "now_us")
+    __slots__ = ("_base", "_claims", "_head", "_nodes", "_plan", "_runs", "_state", "now_us")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, claims: Claims | None = None) -> None:
         known = plan.before
         self._plan = plan
+        self._claims = claims
         self._head = known.head
         self._base = known.head[0] << 32
         self._runs = known.runs
@@ -136,6 +143,8 @@ class PlanTx:
     # --- reads
 
     def find_head(self, tenant: str, session: str) -> Row:
+        if (tenant, session) != self._plan.key:
+            raise Unplanned("find_head")
         return self._head
 
     def find_commit(self, tenant: str, session: str, turn: str, run: str | None) -> Row:
@@ -182,6 +191,12 @@ class PlanTx:
             raise Unplanned("get_document", WANTS_STATE)
         return None if self._state is None else (self._state,)
 
+    def claim_places(self, number: int, claim: str) -> list[Row]:
+        places = None if self._claims is None else self._claims.places((*self._plan.key, claim))
+        if places is None:
+            raise Unplanned("claim_places")
+        return places
+
     # --- writes
 
     def move_head(self, row: Row) -> None:
@@ -206,6 +221,14 @@ class PlanTx:
                 rows[n] = (*row[:3], min(other[3], row[3]), min(other[4], row[4]))
                 return
         rows.append(row)
+
+    def complete_claim(self, row: Row) -> None:
+        """With the number of its batches: the server looks whether they are all there."""
+        row = (*row, len(self.claim_places(*row)))
+        self._plan.writes.setdefault("complete_claim", []).append(row)
+
+    def drop_empty(self, row: Row) -> None:
+        """What settles a queue on the server drops it when it is empty."""
 
     def insert_turn(self, row: Row) -> None:
         self._plan.writes["insert_turn"] = [row]
@@ -248,11 +271,16 @@ _ANSWERS: dict[str, Callable[..., Row | None]] = {
     "id_at": PlanTx.id_at,
     "place_run": PlanTx.place_run,
 }
-_LISTS: dict[str, Callable[..., list[Row]]] = {"find_runs": PlanTx.find_runs}
+_LISTS: dict[str, Callable[..., list[Row]]] = {
+    "claim_places": PlanTx.claim_places,
+    "find_runs": PlanTx.find_runs,
+}
 _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "add_usage_day": PlanTx.add_usage_day,
     "change_run": PlanTx.change_run,
+    "complete_claim": PlanTx.complete_claim,
     "count_enqueued": PlanTx.count_enqueued,
+    "drop_empty": PlanTx.drop_empty,
     "extend_run": PlanTx.extend_run,
     "insert_turn": PlanTx.insert_turn,
     "move_head": PlanTx.move_head,
@@ -261,5 +289,5 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "save_run": PlanTx.save_run,
     "set_lease": PlanTx.set_lease,
 }
-_PLAIN = frozenset({"insert_batch", "move_recency", "put_value"})
+_PLAIN = frozenset({"insert_batch", "move_recency", "put_value", "settle_ready"})
 """Writes that are recorded as they are, and whose count nobody needs."""

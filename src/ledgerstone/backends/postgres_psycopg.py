@@ -186,7 +186,7 @@ class PsycopgDriver:
         raw.autocommit = True
         raw.prepare_threshold = 0 if self._target.prepare else None
         raw.prepared_max = None
-        _teach(raw.adapters)
+        teach(raw.adapters)
         return raw
 
     async def enter(self, timeout_s: float) -> Place | None:
@@ -223,7 +223,7 @@ class _TextLoader(Loader):
         return from_column(bytes(data).decode())
 
 
-def _teach(adapters: AdaptersMap) -> None:
+def teach(adapters: AdaptersMap) -> None:
     """How values travel: whole numbers untyped, sums as int, text with what no column can hold."""
     adapters.register_dumper(int, _Whole)
     adapters.register_dumper(bool, _Whole)

@@ -47,13 +47,14 @@ async def read_version(connection: PgConnection, schema: str, timeout_s: float) 
 
 async def migrate(connection: PgConnection, schema: str) -> int:
     """All steps that are missing, in one transaction; the version that was found."""
-    await connection.script("BEGIN", MIGRATION_TIMEOUT_S)
     try:
+        await connection.script("BEGIN", MIGRATION_TIMEOUT_S)
+        await connection.script(_frame("patient"), MIGRATION_TIMEOUT_S)
         version = await migrate_in(connection, schema)
         await connection.script("COMMIT", MIGRATION_TIMEOUT_S)
     except BaseException:
-        if connection.is_open:
-            await connection.script("ROLLBACK", MIGRATION_TIMEOUT_S)
+        # The transaction ends with it, and nobody waits for that.
+        connection.drop()
         raise
     return version
 

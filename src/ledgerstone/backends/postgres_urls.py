@@ -119,10 +119,7 @@ def parse_target(url: str, pool_size: int | None = None) -> Target:
     _check_hosts(parts.netloc.rpartition("@")[2])
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = given.pop("schema", SCHEMA)
-    if not _NAME.match(schema):
-        raise InvalidValue("schema", f"{schema!r}: lower-case letters, digits and _ expected")
-    if schema.startswith("pg_"):
-        raise InvalidValue("schema", f"{schema!r}: names with pg_ are the server's own")
+    check_schema(schema)
     ours = {
         "pool_size": _size(given.pop("pool_size", POOL_SIZE)) if pool_size is None else pool_size,
         "connect_timeout_s": _seconds(given, "connect_timeout_s", CONNECT_TIMEOUT_S),
@@ -137,6 +134,14 @@ def parse_target(url: str, pool_size: int | None = None) -> Target:
     base = f"postgresql://{parts.netloc}{parts.path}"
     common = {name: value for name, value in given.items() if name in _BOTH}
     return Target(_with(base, given), _with(base, common), schema, **ours)  # type: ignore[arg-type]
+
+
+def check_schema(schema: str) -> None:
+    """InvalidValue for a name that would need quoting, or is not to be had."""
+    if not _NAME.match(schema):
+        raise InvalidValue("schema", f"{schema!r}: lower-case letters, digits and _ expected")
+    if schema.startswith("pg_"):
+        raise InvalidValue("schema", f"{schema!r}: names with pg_ are the server's own")
 
 
 def _with(base: str, options: dict[str, str]) -> str:

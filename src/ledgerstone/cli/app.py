@@ -10,11 +10,13 @@ from typing import Any
 import typer
 
 from ledgerstone.cli import (
+    copy,
     demo,
     doctor,
     gc,
     inbox,
     migrate,
+    root,
     runs,
     sessions,
     show,
@@ -38,7 +40,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (demo, sessions, runs, work, usage, show, tree, verify, gc, migrate, doctor):
+for verb in (
+    demo,
+    sessions,
+    runs,
+    work,
+    usage,
+    show,
+    tree,
+    verify,
+    root,
+    copy,
+    gc,
+    migrate,
+    doctor,
+):
     app.command(epilog=verb.EXAMPLE)(verb.run)
 app.add_typer(inbox.app)
 

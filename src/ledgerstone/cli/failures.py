@@ -5,6 +5,8 @@ from __future__ import annotations
 from ledgerstone.errors import (
     BranchNotFound,
     Busy,
+    CopyConflict,
+    CopyDisturbed,
     Corrupt,
     InvalidValue,
     LedgerstoneError,
@@ -33,6 +35,8 @@ _NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
     (ReadOnly, "make the file and its directory writable, or copy them elsewhere"),
     (StorageFull, "free some space and try again"),
     (TicketClosed, "`ledgerstone inbox` lists what is open"),
+    (CopyConflict, "nothing of it was replaced; copy to an empty place"),
+    (CopyDisturbed, "remove the target, then copy again while nobody writes to the source"),
     (InvalidValue, "see --help"),
 )
 

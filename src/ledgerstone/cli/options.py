@@ -17,6 +17,7 @@ from ledgerstone.cli.failures import CliError
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
 BLOBS_ENVIRONMENT = "LEDGERSTONE_BLOBS"
+NAMED = f"--store or {ENVIRONMENT}"
 STORE_MARK = "store.json"
 SERVERS = ("postgresql://", "postgres://")
 
@@ -50,8 +51,10 @@ SessionId: TypeAlias = Annotated[
 
 
 @contextmanager
-def reading(url: str | None, tenant: str | None, blobs: str | None = None) -> Iterator[Store]:
-    """An existing store, open; nothing is ever created by looking.
+def reading(
+    url: str | None, tenant: str | None, blobs: str | None = None, *, named: str = NAMED
+) -> Iterator[Store]:
+    """An existing store, open; nothing is ever created by looking. `named`: who said which.
 
     A place that `blobs` names is entered and proved at once, so it is for verbs that touch bytes.
     """
@@ -64,7 +67,7 @@ def reading(url: str | None, tenant: str | None, blobs: str | None = None) -> It
     except OSError as error:
         trouble = f"{url}: {error.strerror}"
     if trouble:
-        raise CliError(f"{trouble}, and nothing was created; check --store or {ENVIRONMENT}")
+        raise CliError(f"{trouble}, and nothing was created; check {named}")
     with Store.open(unchanged(url), tenant=tenant, blobs=blobs or None) as store:
         yield store
 

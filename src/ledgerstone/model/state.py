@@ -230,5 +230,7 @@ def tenants_of(state: State) -> list[str]:
         state.budgets,
         state.memories,
         state.embeddings,
+        state.runs,
+        state.stubs,
     )
     return sorted({key[0] for table in tables for key, _ in table.scan()})

@@ -8,7 +8,7 @@ blocking one never needs an event loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.records.reports import Capabilities, Health
@@ -54,3 +54,18 @@ class Backend(Protocol):
     def close(self) -> None:
         """Finish what was accepted, then let go; closing twice is fine."""
         ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A backend that can write inside a transaction of the caller's database connection."""
+
+    def join(self, command: Command[A], connection: object) -> A:
+        """Carry the command out there; it is durable when the caller commits, gone when not.
+
+        InvalidValue for a connection that leads elsewhere or is in no transaction. After any
+        error the caller's transaction stands as it did before.
+        """
+        ...
+
+    async def ajoin(self, command: Command[A], connection: object) -> A: ...

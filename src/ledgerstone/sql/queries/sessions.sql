@@ -116,6 +116,8 @@ union select tenant from evidence
 union select tenant from budgets
 union select tenant from memories
 union select tenant from embeddings
+union select tenant from kept_runs
+union select tenant from stubs
 order by tenant
 
 -- name: get_document(number, name)

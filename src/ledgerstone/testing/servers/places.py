@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from ledgerstone.testing.servers.databases import DatabaseServer, Emptying
 
+NAMED_MAX = 8
+
 
 class Places:
     """The databases of one test process. `prepare` makes a store of an empty one, given its url."""
@@ -21,6 +23,8 @@ class Places:
         self._prepare = prepare
         self._prefix = f"ledgerstone_{secrets.token_hex(4)}"
         self._made: list[str] = []
+        self._named: dict[str, str] = {}
+        self._count = 0
         self._template = ""
         self._place = ""
         self._empty: Emptying | None = None
@@ -36,6 +40,16 @@ class Places:
     def fresh(self) -> str:
         """The url of an empty store in a database that nobody else uses."""
         return self.server.url(self._new(self._from_template()))
+
+    def named(self, name: str) -> str:
+        """The url of a store that is the same for the same name; the oldest of many are dropped."""
+        if name not in self._named:
+            while len(self._named) >= NAMED_MAX:
+                oldest = self._named.pop(next(iter(self._named)))
+                self.server.drop_databases(oldest)
+                self._made.remove(oldest)
+            self._named[name] = self._new(self._from_template())
+        return self.server.url(self._named[name])
 
     def blank(self) -> str:
         """The url of a database in which there is nothing at all."""
@@ -55,7 +69,8 @@ class Places:
         return self._template
 
     def _new(self, template: str) -> str:
-        name = f"{self._prefix}_{len(self._made)}"
+        self._count += 1
+        name = f"{self._prefix}_{self._count}"
         self.server.create_database(name, template=template)
         self._made.append(name)
         return name

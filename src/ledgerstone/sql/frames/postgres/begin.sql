@@ -5,4 +5,4 @@ select pg_advisory_xact_lock(hashtextextended('ledgerstone.migrate {schema}', 0)
 do $$ begin
   if to_regnamespace('"{schema}"') is null then create schema "{schema}"; end if;
 end $$;
-set local search_path = "{schema}";
+set local search_path = "{schema}", pg_temp;

@@ -149,7 +149,7 @@ begin
       _words[_at] := 'slow';
     end loop;
   end if;
-  if sizes[12] > 0 then
+  if sizes[12] + sizes[14] > 0 then
     _i := _i + 7 * sizes[3] + 7 * sizes[4] + 5 * sizes[5] + 4 * sizes[6] + 4 * sizes[7]
       + 11 * sizes[8] + 3 * sizes[9] + 2 * sizes[10] + 2 * sizes[11];
     _t := _t + 5 * sizes[3] + 2 * sizes[4] + 4 * sizes[5] + 2 * sizes[6] + 4 * sizes[8]
@@ -161,6 +161,17 @@ begin
       or texts[_t + r * 6 + 3] is not null and exists (
         select from work w
         where w.number = ints[_i + r * 9 + 2] and w.source_key = texts[_t + r * 6 + 3])
+    loop
+      _words[_at] := 'slow';
+    end loop;
+    -- A claim that lost its batches: the handler says so.
+    _i := _i + 9 * sizes[12] + 4 * sizes[13];
+    _t := _t + 6 * sizes[12] + sizes[13];
+    for _at in
+      select ints[_i + r * 3 + 1] from generate_series(0, sizes[14] - 1) r
+      where ints[_i + r * 3 + 3] <> (
+        select count(*) from work w
+        where w.number = ints[_i + r * 3 + 2] and w.claim = texts[_t + r + 1])
     loop
       _words[_at] := 'slow';
     end loop;

@@ -102,7 +102,7 @@ begin
     _t := _t + sizes[8] * 4;
   end if;
   perform ledger_write_rest(words, sizes, ints, texts, bytes, _i, _t, _b)
-  where sizes[9] + sizes[10] + sizes[11] + sizes[12] + sizes[13] > 0;
+  where sizes[9] + sizes[10] + sizes[11] + sizes[12] + sizes[13] + sizes[14] + sizes[15] > 0;
 end
 $$;
 
@@ -217,6 +217,26 @@ begin
     on conflict (number, queue) do update set
       priority = least(r.priority, excluded.priority), due_us = least(r.due_us, excluded.due_us)
     where excluded.priority < r.priority or excluded.due_us < r.due_us;
+    _i := _i + sizes[13] * 4;
+    _t := _t + sizes[13];
+  end if;
+  -- 14. at, number, count; claim
+  if sizes[14] > 0 then
+    delete from work w
+    using (
+      select ints[_i + r * 3 + 2] as number, texts[_t + r + 1] as claim
+      from generate_series(0, sizes[14] - 1) r where words[ints[_i + r * 3 + 1]] = 'ok' offset 0
+    ) x
+    where w.number = x.number and w.claim = x.claim;
+    _i := _i + sizes[14] * 3;
+    _t := _t + sizes[14];
+  end if;
+  -- 15. at, number, floor_us; queue or null for all of them
+  if sizes[15] > 0 then
+    perform ledger_settle(
+      array_agg(ints[_i + r * 3 + 2] order by r), array_agg(texts[_t + r + 1] order by r),
+      array_agg(ints[_i + r * 3 + 3] order by r))
+    from generate_series(0, sizes[15] - 1) r where words[ints[_i + r * 3 + 1]] = 'ok';
   end if;
 end
 $$;

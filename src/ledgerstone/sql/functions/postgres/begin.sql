@@ -28,11 +28,15 @@ declare
   _executions text[] := executions;
   _lock record;
   _numbers bigint[];
+  -- Whoever uses something shares the lock of the budgets, unless the tenant has any.
+  _bounded boolean := 'u' = any (shared)
+    and exists (select from budgets b where b.tenant = ledger_begin.tenant);
 begin
   perform set_config('ledgerstone.tenant', _tenant, true);
   for _lock in
     select ledger_lock_key(_tenant, l.name) as key, bool_or(l.alone) as alone from (
-      select unnest(ledger_begin.shared) as name, false as alone
+      select n.name, n.name = 'u' and _bounded as alone
+      from unnest(ledger_begin.shared) n (name)
       union all
       select unnest(ledger_begin.exclusive), true
     ) l group by 1 order by 1
@@ -43,6 +47,10 @@ begin
       perform pg_advisory_xact_lock_shared(_lock.key);
     end if;
   end loop;
+  if not _bounded and 'u' = any (ledger_begin.shared)
+    and exists (select from budgets b where b.tenant = _tenant) then
+    raise serialization_failure using message = 'the first budget was set meanwhile';
+  end if;
   _numbers := array(
     select s.number from sessions s
     where s.tenant = _tenant and s.id = any (_sessions) and s.purged = 0);

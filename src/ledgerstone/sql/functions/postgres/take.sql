@@ -46,20 +46,18 @@ begin
 end
 $$;
 
--- The next group of each session, as `choose` in rules/work.py forms it: one row per batch, `spent`
--- where a batch of the session had its attempts, so that nothing may be claimed there. `queues` null:
--- of all queues. `fences`: claims below them are nobody's any more.
+-- The next group of each session, as `choose` in rules/work.py forms it: one row per batch; `spent`
+-- where one of them had its attempts, so that nothing may be claimed there. `queues` null: of all
+-- queues. `fences`: claims below them are nobody's any more. The planner takes this apart and puts it
+-- into the statements that use it, so it names no search path of its own.
 create or replace function ledger_groups(
-  clock_us bigint, numbers bigint[], queues varchar[], fences bigint[], most bigint[],
-  out place bigint, out number bigint, out id text, out delivery text, out is_first boolean,
-  out spent boolean
-) returns setof record language plpgsql stable rows 50
-set search_path from current
+  clock_us bigint, numbers bigint[], queues varchar[], fences bigint[], most bigint[]
+) returns table (
+  place bigint, number bigint, id text, n bigint, delivery text, queue text, spent boolean
+) language sql stable rows 50
 as $$
-#variable_conflict use_column
-begin
-  return query
-  select g.place, g.number, g.id, g.delivery, g.n = 1, bool_or(g.is_spent) over (partition by g.place)
+  select g.place, g.number, g.id, g.n, g.delivery, g.queue,
+    bool_or(g.is_spent) over (partition by g.place)
   from (
     select c.*, count(*) filter (where c.stops) over (partition by c.place order by c.n) as stopped
     from (
@@ -67,18 +65,17 @@ begin
         f.merge = 'never' or f.slot <> 'join' or f.merge <> first_value(f.merge) over w
         or f.delivery <> first_value(f.delivery) over w)) as stops
       from (
-        select q.place, q.number, b.id, b.delivery, b.slot, b.merge, b.is_spent,
+        select q.place, q.number, b.*,
           row_number() over (partition by q.place order by b.priority, b.seq) as n
         from unnest(numbers, queues, fences, most) with ordinality
           q (number, queue, fence, most, place)
         cross join lateral (
           select v.* from ready r cross join lateral (
-            select w.id, w.delivery, w.slot, w.merge, w.priority, w.seq,
+            select w.id, w.queue, w.delivery, w.slot, w.merge, w.priority, w.seq,
               w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
             from work w
             where w.number = q.number and w.queue = r.queue and w.later = 0
-              and (w.claim is null or w.claim_fence < q.fence)
-              and w.available_us <= ledger_groups.clock_us
+              and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= clock_us
             order by w.priority, w.seq limit q.most
           ) v
           where r.number = q.number and (q.queue is null or r.queue = q.queue)
@@ -88,40 +85,7 @@ begin
       window w as (partition by f.place order by f.n)
     ) c
   ) g
-  where g.stopped = 0;
-end
-$$;
-
--- Holds up to `want` sessions that are due in a line, in its order, and passes over those that others
--- hold. One seek per priority: what is not due is never walked.
-create or replace function ledger_hold_due(
-  who text, line text, bound_us bigint, seen bigint[], want bigint
-) returns bigint[] language plpgsql volatile
-set search_path from current
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
-as $$
-begin
-  return array(
-    with recursive lines (priority) as (
-      select min(r.priority) from ready r where r.tenant = who and r.queue = line
-      union all
-      select (select min(r.priority) from ready r
-        where r.tenant = who and r.queue = line and r.priority > l.priority)
-      from lines l where l.priority is not null
-    )
-    select h.number from lines l
-    cross join lateral (
-      select r.number from ready r
-      where r.tenant = who and r.queue = line and r.priority = l.priority and r.due_us <= bound_us
-      order by r.due_us, r.number limit 256
-    ) r
-    cross join lateral (
-      select h.number from heads h where h.number = r.number and h.tenant = who
-      for no key update skip locked
-    ) h
-    where r.number <> all (seen)
-    limit want);
-end
+  where g.stopped = 0
 $$;
 
 -- Sessions of a line for as many takers as there are: a fresh lease and a claim each. `texts` per taker:
@@ -161,7 +125,27 @@ begin
   perform set_config('ledgerstone.tenant', who, true);
   for _ in 1 .. 64 loop
     _clock := coalesce(given_us, ledger_clock());
-    _numbers := ledger_hold_due(who, line, _clock, _seen, _wanted - _given);
+    -- One seek per priority: what is not due is never walked. What others hold is passed over.
+    _numbers := array(
+      with recursive lines (priority) as (
+        select min(r.priority) from ready r where r.tenant = who and r.queue = line
+        union all
+        select (select min(r.priority) from ready r
+          where r.tenant = who and r.queue = line and r.priority > l.priority)
+        from lines l where l.priority is not null
+      )
+      select h.number from lines l
+      cross join lateral (
+        select r.number from ready r
+        where r.tenant = who and r.queue = line and r.priority = l.priority and r.due_us <= _clock
+        order by r.due_us, r.number limit 256
+      ) r
+      cross join lateral (
+        select h.number from heads h where h.number = r.number and h.tenant = who
+        for no key update skip locked
+      ) h
+      where r.number <> all (_seen)
+      limit _wanted - _given);
     exit when cardinality(_numbers) = 0;
     _seen := _seen || _numbers;
     _clock := coalesce(given_us, ledger_clock());
@@ -208,10 +192,192 @@ begin
       where w.number = any (_free) and w.queue = line and w.later = 1 and w.available_us <= _clock;
     end if;
     return query
-    select t.*
-    from ledger_grant(who, _clock, line, most, _free, texts[_given * 4 + 1 :], ttls[_given + 1 :]) t;
+    with chosen as materialized (
+      select c.*, h.fence + 1 as granted, s.id as session, h, s.incarnation,
+        texts[(_given + c.place) * 4 - 3] as owner, texts[(_given + c.place) * 4 - 2] as token,
+        texts[(_given + c.place) * 4 - 1] as claim, texts[(_given + c.place) * 4] as claim_token,
+        _clock + ttls[_given + c.place] as ends_us
+      from ledger_groups(_clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
+        array_fill(9223372036854775807, array[cardinality(_free)]),
+        array_fill(most, array[cardinality(_free)])) c
+      cross join lateral (select h.* from heads h where h.number = c.number limit 1) h
+      cross join lateral (
+        select s.id, s.incarnation from sessions s where s.number = c.number limit 1) s
+    ), granted as (
+      update heads h set fence = c.granted, owner = c.owner, token = c.token, claimed_us = _clock,
+        expires_us = c.ends_us
+      from chosen c where c.n = 1 and not c.spent and h.number = c.number
+    ), moved as (
+      update ready r set due_us = c.ends_us
+      from chosen c where c.n = 1 and not c.spent and r.number = c.number and r.queue = line
+    ), owned as (
+      update work w set attempts = w.attempts + 1, claim = c.claim, claim_fence = c.granted,
+        claim_token = c.claim_token, claim_owner = c.owner, claimed_us = _clock,
+        claim_expires_us = c.ends_us
+      from chosen c where not c.spent and w.number = c.number and w.id = c.id
+      returning c.place, c.h, c.session, c.incarnation, c.granted, c.owner as holder, c.token,
+        c.ends_us, w
+    )
+    select _given + o.place, 'ok', o.session, pg_current_xact_id()::xid::text::bigint,
+      (o.h).number, o.incarnation, null::bigint, (o.h).revision, (o.h).ord, (o.h).leaf,
+      (o.h).tip, (o.h).tip_seq, (o.h).messages, (o.h).users, (o.h).first_user, (o.h).live,
+      (o.h).branched, (o.h).named, (o.h).amended, o.granted, o.holder::text, o.token::text,
+      _clock, o.ends_us, (o.h).updated_us, (o.h).link, (o.h).active_run,
+      (o.h).open_run, (o.h).latest_run, (o.h).ledger, (o.h).checkpoint, (o.h).runs,
+      (o.h).enqueued,
+      (select n.id from nodes n where n.key = ((o.h).number << 32) + (o.h).tip),
+      (o.w).seq, (o.w).queue, (o.w).priority, (o.w).id, (o.w).source_key, (o.w).delivery,
+      (o.w).slot, (o.w).merge, (o.w).available_us, (o.w).max_attempts, (o.w).backoff_us,
+      (o.w).payloads, (o.w).enqueued_us, (o.w).attempts, (o.w).last_error, (o.w).claim,
+      (o.w).claim_fence, (o.w).claim_token, (o.w).claim_owner, (o.w).claimed_us,
+      (o.w).claim_expires_us
+    from owned o
+    union all
+    select _given + c.place, 'slow',
+      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+      null, null, null, null, null, null, null, null
+    from chosen c where c.n = 1 and c.spent;
     _given := _given + cardinality(_free);
     exit when _given = _wanted;
   end loop;
+end
+$$;
+
+-- The next group of batches for each claimant, under its live lease; one claimant per session. `ints`
+-- per claimant: fence, ttl, how many at most; `texts`: session, token of the lease, claim, owner, token
+-- of the claim, boundary, queue or null. Answers one row per batch; nothing for who gets nothing.
+create or replace function ledger_claim(
+  who text, given_us bigint, ints bigint[], texts varchar[]
+) returns table (
+  place bigint, word text,
+  seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
+  merge text, available_us bigint, max_attempts bigint, backoff_us bigint, payloads bytea,
+  enqueued_us bigint, attempts bigint, last_error text, claim text, claim_fence bigint,
+  claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
+) language plpgsql volatile
+set search_path from current
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  _count bigint := cardinality(ints) / 3;
+  _clock bigint;
+  _numbers bigint[];
+  _ends bigint[];
+  _ripe boolean;
+begin
+  perform set_config('ledgerstone.tenant', who, true);
+  _numbers := array(
+    select (select s.number from sessions s
+      where s.tenant = who and s.id = texts[n * 7 - 6] and s.purged = 0 and s.deleted_us is null)
+    from generate_series(1, _count) n order by n);
+  perform from heads h where h.number = any (_numbers) and h.tenant = who
+  order by h.number for no key update;
+  _clock := coalesce(given_us, ledger_clock());
+  -- Who may claim, and when its lease ends; null for whom the handler has to look.
+  select array_agg(case when h.fits then q.number end order by q.n),
+    array_agg(h.expires_us order by q.n), bool_or(h.ripe)
+  into _numbers, _ends, _ripe
+  from unnest(_numbers) with ordinality q (number, n)
+  left join lateral (
+    select h.expires_us,
+      h.fence = ints[q.n * 3 - 2] and h.owner is not null and h.token = texts[q.n * 7 - 5]
+        and h.expires_us > _clock and s.purged = 0 and s.deleted_us is null
+        and not exists (select from work w
+          where w.number = q.number and w.claim = texts[q.n * 7 - 4]) as fits,
+      exists (select from work w
+        where w.number = q.number and w.later = 1 and w.available_us <= _clock) as ripe
+    from heads h join sessions s on s.number = h.number
+    where h.number = q.number and h.tenant = who limit 1
+  ) h on true;
+  if _ripe then
+    update work w set later = 0
+    where w.number = any (_numbers) and w.later = 1 and w.available_us <= _clock;
+  end if;
+  return query
+  with chosen as materialized (
+    select c.* from ledger_groups(_clock, _numbers,
+      array(select texts[n * 7] from generate_series(1, _count) n order by n),
+      array(select ints[n * 3 - 2] from generate_series(1, _count) n order by n),
+      array(select ints[n * 3] from generate_series(1, _count) n order by n)) c
+    where c.spent or texts[c.place * 7 - 1] = 'idle' or c.delivery = 'earliest_safe_boundary'
+  ), moved as (
+    update ready r set due_us = c.ends_us
+    from (select distinct x.number, x.queue, _ends[x.place] as ends_us
+      from chosen x where not x.spent) c
+    where r.number = c.number and r.queue = c.queue and r.due_us <> c.ends_us
+  ), owned as (
+    update work w set attempts = w.attempts + 1, claim = texts[c.place * 7 - 4],
+      claim_fence = ints[c.place * 3 - 2], claim_token = texts[c.place * 7 - 2],
+      claim_owner = texts[c.place * 7 - 3], claimed_us = _clock,
+      claim_expires_us = _clock + ints[c.place * 3 - 1]
+    from chosen c where not c.spent and w.number = c.number and w.id = c.id
+    returning c.place, w
+  )
+  select o.place, 'ok', (o.w).seq, (o.w).queue, (o.w).priority, (o.w).id, (o.w).source_key,
+    (o.w).delivery, (o.w).slot, (o.w).merge, (o.w).available_us, (o.w).max_attempts,
+    (o.w).backoff_us, (o.w).payloads, (o.w).enqueued_us, (o.w).attempts, (o.w).last_error,
+    (o.w).claim, (o.w).claim_fence, (o.w).claim_token, (o.w).claim_owner, (o.w).claimed_us,
+    (o.w).claim_expires_us
+  from owned o
+  union all
+  select n, 'slow', null, null, null, null, null, null, null, null, null, null, null, null, null,
+    null, null, null, null, null, null, null, null
+  from generate_series(1, _count) n
+  where _numbers[n] is null or exists (select from chosen c where c.place = n and c.spent);
+end
+$$;
+
+-- A later end for claims that still own their batches. `texts` per claim: session, claim, token.
+create or replace function ledger_renew_claims(
+  who text, given_us bigint, ttls bigint[], texts varchar[]
+) returns table (
+  place bigint, word text,
+  seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
+  merge text, available_us bigint, max_attempts bigint, backoff_us bigint, payloads bytea,
+  enqueued_us bigint, attempts bigint, last_error text, claim text, claim_fence bigint,
+  claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
+) language plpgsql volatile
+set search_path from current
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  _clock bigint;
+  _numbers bigint[];
+begin
+  perform set_config('ledgerstone.tenant', who, true);
+  _numbers := array(
+    select (select s.number from sessions s
+      where s.tenant = who and s.id = texts[n * 3 - 2] and s.purged = 0)
+    from generate_series(1, cardinality(ttls)) n order by n);
+  perform from heads h where h.number = any (_numbers) and h.tenant = who
+  order by h.number for no key update;
+  _clock := coalesce(given_us, ledger_clock());
+  return query
+  with owned as materialized (
+    select q.n, q.number from unnest(_numbers) with ordinality q (number, n)
+    cross join lateral (
+      select h.fence from heads h join sessions s on s.number = h.number
+      where h.number = q.number and h.tenant = who and s.purged = 0 and s.deleted_us is null limit 1
+    ) h
+    cross join lateral (
+      select bool_and(w.claim_token = texts[q.n * 3] and w.claim_fence = h.fence) as owns
+      from work w where w.number = q.number and w.claim = texts[q.n * 3 - 1]
+    ) w
+    where w.owns
+  ), renewed as (
+    update work w set claim_expires_us = greatest(w.claim_expires_us, _clock + ttls[o.n])
+    from owned o where w.number = o.number and w.claim = texts[o.n * 3 - 1]
+    returning o.n, w
+  )
+  select r.n, 'ok', (r.w).seq, (r.w).queue, (r.w).priority, (r.w).id, (r.w).source_key,
+    (r.w).delivery, (r.w).slot, (r.w).merge, (r.w).available_us, (r.w).max_attempts,
+    (r.w).backoff_us, (r.w).payloads, (r.w).enqueued_us, (r.w).attempts, (r.w).last_error,
+    (r.w).claim, (r.w).claim_fence, (r.w).claim_token, (r.w).claim_owner, (r.w).claimed_us,
+    (r.w).claim_expires_us
+  from renewed r;
 end
 $$;

@@ -1,8 +1,9 @@
 -- What only PostgreSQL is asked: how transactions begin and end, and facts about the server.
 
 -- name: begin_command(tenant, sessions, runs, tickets, executions, shared, alone, now_us)
--- The tenant, all locks of a command, then the time and the number of the transaction.
-select moment_us, xid
+-- The tenant, all locks of a command, then the time, the number of the transaction and the timeline
+-- on which that number counts.
+select moment_us, xid, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :shared, :alone, :now_us)
 
 -- name: begin_read(tenant)
@@ -21,8 +22,27 @@ select number from heads where number = :number and tenant = (select ledger_tena
 for no key update
 
 -- name: xact_status(xid)
--- What became of a transaction; null when that is too long ago.
-select pg_xact_status(cast(cast(cast(:xid as bigint) as text) as xid8))
+-- What became of a transaction, null when that is too long ago, and the timeline and the cluster that
+-- say so. The message makes the end of this statement wait until a synchronous standby has it, and so
+-- everything before it.
+select pg_xact_status(cast(cast(cast(:xid as bigint) as text) as xid8)),
+  left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+  (select system_identifier from pg_control_system()),
+  pg_logical_emit_message(true, 'ledgerstone', 'xact_status') is not null
+
+-- name: end_transaction(xid)
+-- End the process that still holds a transaction of ours whose client is gone.
+select pg_terminate_backend(pid) from pg_stat_activity
+where backend_xid = cast(cast(mod(cast(:xid as bigint), 4294967296) as text) as xid)
+  and datname = current_database() and pid <> pg_backend_pid()
+
+-- name: cluster_identity()
+-- Which cluster this is: a copy made by replication has the same, a restored dump another.
+select system_identifier from pg_control_system()
+
+-- name: wait_for_standby()
+-- From here on, the end of this transaction waits for a synchronous standby.
+select pg_logical_emit_message(true, 'ledgerstone', 'again') is not null
 
 -- name: snapshot_moved()
 -- A number that is another one after anybody committed: xmax alone is not, when older transactions

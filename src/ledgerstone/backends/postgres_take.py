@@ -1,0 +1,218 @@
+"""Taking, claiming and keeping claims in one round trip, many commands in one call.
+
+The functions in sql/functions/postgres/take.sql do what the handlers do. What they do not do (bury,
+refuse, answer a claim that stands already) they leave alone, and the command goes the slow way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ledgerstone.backends.postgres_apply import HEAD_COLUMNS
+from ledgerstone.backends.postgres_claims import Claims
+from ledgerstone.backends.postgres_clock import ServerClock
+from ledgerstone.backends.postgres_heads import Heads, Known
+from ledgerstone.backends.postgres_line import Job
+from ledgerstone.backends.postgres_pool import Pool
+from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.clock import monotonic_s
+from ledgerstone.commands import Command
+from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
+from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.work import Claim, Taken
+from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.work import WorkRow, claim_of
+from ledgerstone.sql.tx import Row
+
+GROUP_MAX = 128
+SENDS_MAX = 3
+TAKE = "select * from ledger_take($1, $2, $3, $4, $5, $6)"
+CLAIM = "select * from ledger_claim($1, $2, $3, $4)"
+RENEW = "select * from ledger_renew_claims($1, $2, $3, $4)"
+_AGAIN = frozenset({"40001", "40P01"})
+_HEAD, _TIP = 4, 4 + HEAD_COLUMNS
+_BATCH = _TIP + 1
+_UNSAFE = ("\0", "\x01")
+
+
+def is_queued(command: Command[Any]) -> bool:
+    """Whether a command is one of these, in the form that the functions know."""
+    if isinstance(command, ClaimWork):
+        guard = command.guard
+        return command.ids is None and command.max_batches > 0 and guard.token is not None
+    if isinstance(command, TakeWork):
+        return command.max_batches > 0
+    return isinstance(command, RenewClaim)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """How the commands of one kind travel: what they share, and their numbers and texts."""
+
+    text: str
+    shared: Callable[[Any], tuple[Any, ...]]
+    ints: Callable[[Any], tuple[int, ...]]
+    texts: Callable[[Any], tuple[str | None, ...]]
+
+
+_CALLS: dict[type, Call] = {
+    TakeWork: Call(
+        TAKE,
+        lambda c: (c.queue, c.max_batches),
+        lambda c: (c.ttl_us,),
+        lambda c: (c.owner, c.lease_token, c.claim, c.claim_token),
+    ),
+    ClaimWork: Call(
+        CLAIM,
+        lambda c: (),
+        lambda c: (c.guard.fence, c.ttl_us, c.max_batches),
+        lambda c: (c.session, c.guard.token, c.claim, c.owner, c.token, c.boundary, c.queue),
+    ),
+    RenewClaim: Call(
+        RENEW,
+        lambda c: (),
+        lambda c: (c.ttl_us,),
+        lambda c: (c.session, c.claim, c.token),
+    ),
+}
+
+
+class QueueLine:
+    """Commands that wait for the next call, and what became of those that were sent."""
+
+    def __init__(
+        self, pool: Pool, limit_s: float, clock: ServerClock, heads: Heads, claims: Claims
+    ) -> None:
+        self.waiting: deque[Job] = deque()
+        self.ended: list[Job] = []
+        self._pool = pool
+        self._limit_s = limit_s
+        self._clock = clock
+        self._heads = heads
+        self._claims = claims
+
+    def admit(self, job: Job) -> None:
+        """Take a command in; one whose texts no column can hold as they are goes the slow way."""
+        command: Any = job.command
+        call = _CALLS[type(command)]
+        if _is_plain((command.tenant, *call.texts(command), *call.shared(command)[:1])):
+            self.waiting.append(job)
+        else:
+            self._finish(job, slow=True)
+
+    def take(self) -> list[Job]:
+        """The first that waits, and all that can travel with it: one command per session."""
+        group: list[Job] = []
+        later: list[Job] = []
+        sessions = set[str]()
+        kind: object = None
+        while self.waiting and len(group) < GROUP_MAX:
+            job = self.waiting.popleft()
+            command: Any = job.command
+            mine = (type(command), command.tenant, *_CALLS[type(command)].shared(command))
+            session = job.key[1]
+            if (kind is not None and mine != kind) or session in sessions:
+                later.append(job)
+                continue
+            kind = mine
+            if session:
+                sessions.add(session)
+            group.append(job)
+        self.waiting.extendleft(reversed(later))
+        return group
+
+    async def call(self, group: Sequence[Job]) -> list[Row] | None:
+        """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
+        knows."""
+        for _ in range(SENDS_MAX):
+            try:
+                return await self._call([job.command for job in group])
+            except ServerSaid as error:
+                if error.sqlstate not in _AGAIN:
+                    return None
+            except (NotConnected, BadText, LedgerstoneError):
+                return None
+        return None
+
+    async def _call(self, commands: Sequence[Any]) -> list[Row]:
+        first = commands[0]
+        call = _CALLS[type(first)]
+        ints = [value for command in commands for value in call.ints(command)]
+        texts = [value for command in commands for value in call.texts(command)]
+        head = (first.tenant, self._clock.given_us(), *call.shared(first))
+        arguments = (*head, texts, ints) if type(first) is TakeWork else (*head, ints, texts)
+        connection = await self._pool.borrow(monotonic_s() + self._limit_s)
+        try:
+            return await connection.fetch(call.text, arguments, self._limit_s)
+        except ConnectionLost:
+            self._pool.forget_idle()
+            raise
+        finally:
+            self._pool.give_back(connection)
+
+    def settle(
+        self, group: Sequence[Job], judged: list[Row] | None, *, unsure: bool = False
+    ) -> None:
+        """Answer what was carried out; the rest goes the slow way, each alone."""
+        found: dict[int, list[Row]] = {}
+        for row in judged or ():
+            found.setdefault(row[0], []).append(row)
+        for place, job in enumerate(group, start=1):
+            mine = found.get(place)
+            job.unsure = job.unsure or unsure
+            if judged is None or (mine is not None and mine[0][1] != "ok"):
+                self._finish(job, slow=True)
+                continue
+            if mine is None and isinstance(job.command, RenewClaim):
+                self._finish(job, slow=True)
+                continue
+            try:
+                job.answer = None if mine is None else self._answer(job, mine)
+            except Exception as error:
+                job.error = error
+            self._finish(job)
+
+    def _answer(self, job: Job, rows: list[Row]) -> Any:
+        if isinstance(job.command, TakeWork):
+            return self._taken(job.key[0], rows)
+        claim = claim_of(job.key[1], _batches(rows, 2))
+        if isinstance(job.command, ClaimWork):
+            self._claims.note(job.key[0], claim)
+        return claim
+
+    def _taken(self, tenant: str, rows: list[Row]) -> Taken:
+        session, version = rows[0][2:_HEAD]
+        head = rows[0][_HEAD:_TIP]
+        self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
+        lease = HeadRow(*head).lease(session)
+        assert lease is not None
+        claim: Claim = claim_of(session, _batches(rows, _BATCH))
+        self._claims.note(tenant, claim)
+        return Taken(lease, claim)
+
+    def withdraw(self, job: Job) -> None:
+        """An interrupted caller's command that nobody began is not carried out later."""
+        if job in self.waiting:
+            self.waiting.remove(job)
+            self._finish(job)
+
+    def _finish(self, job: Job, *, slow: bool = False) -> None:
+        job.slow, job.done = slow, True
+        self.ended.append(job)
+
+
+def _batches(rows: list[Row], at: int) -> list[WorkRow]:
+    """The batches of a claim in their order."""
+    batches = [WorkRow(*row[at:]) for row in rows]
+    batches.sort(key=lambda batch: batch.place)
+    return batches
+
+
+def _is_plain(texts: Sequence[str | None]) -> bool:
+    joined = "".join([text for text in texts if text is not None])
+    if joined.isascii():
+        return not any(odd in joined for odd in _UNSAFE)
+    return False

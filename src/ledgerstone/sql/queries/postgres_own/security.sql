@@ -1,0 +1,5 @@
+-- Row-level security.
+
+-- name: security_gaps()
+-- Why row-level security would not hold here; no row when it does.
+select * from ledger_gaps()

@@ -1,0 +1,236 @@
+"""Row-level security: a role sees and touches the rows of one tenant, whatever it is told to do.
+
+Said to the database directly, over every table, and then through a store that uses that role.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from ledgerstone import AsyncStore, Store, user
+from ledgerstone.backends.postgres_admin import migrate_store
+from ledgerstone.sql.migrate import migrations
+from ledgerstone.testing.servers.places import Places
+
+TABLES = [
+    name
+    for step in migrations("postgres")
+    for name in re.findall(r"(?m)^create table (\w+)", step.text)
+]
+OF_TENANTS = sorted(set(TABLES) - {"store"})
+DENIED = errors.InsufficientPrivilege
+
+
+class Place(NamedTuple):
+    """A database with a role that is bound by its policies, and a superuser."""
+
+    admin: psycopg.Connection[Any]
+    role: psycopg.Connection[Any]
+    url: str
+    name: str
+
+    def as_tenant(self, tenant: str) -> psycopg.Connection[Any]:
+        self.role.execute("select set_config('ledgerstone.tenant', %s, false)", (tenant,))
+        return self.role
+
+
+@pytest.fixture(scope="module")
+def place(postgres_places: Places) -> Iterator[Place]:
+    admin_url = postgres_places.fresh()
+    name, word = f"ledger_app_{secrets.token_hex(4)}", secrets.token_hex(8)
+    path = "-c search_path=ledgerstone"
+    with psycopg.connect(admin_url, autocommit=True, options=path) as admin:
+        role = sql.Identifier(name)
+        make = sql.SQL("create role {} login password {}")
+        admin.execute(make.format(role, sql.Literal(word)))
+        try:
+            migrate_store(admin_url, name)
+            database = admin.info.dbname
+            url = postgres_places.server.url(database, user=name, password=word)
+            with psycopg.connect(url, autocommit=True, options=path) as made:
+                yield Place(admin, made, f"{url}{'&' if '?' in url else '?'}rls=yes", name)
+        finally:
+            admin.execute(sql.SQL("drop owned by {}").format(role))
+            admin.execute(sql.SQL("drop role {}").format(role))
+
+
+VALUES = {"bigint": "{n}", "text": "'{tenant}{n}'", "bytea": r"'\x00'"}
+
+
+def tenant_column(table: str) -> str:
+    return "realm" if table == "runs" else "tenant"
+
+
+def row_of(place: Place, table: str, tenant: str, n: int) -> sql.Composed:
+    """An insert of a row with something in every column that needs it."""
+    columns = place.admin.execute(
+        """select column_name, data_type from information_schema.columns
+           where table_schema = 'ledgerstone' and table_name = %s
+             and is_nullable = 'NO' and column_default is null and is_identity = 'NO'""",
+        (table,),
+    ).fetchall()
+    given = {name: VALUES[kind].format(n=n, tenant=tenant) for name, kind in columns}
+    given[tenant_column(table)] = f"'{tenant}'"
+    text = "insert into {} ({}) values ({})"
+    names = sql.SQL(", ").join(map(sql.Identifier, given))
+    values = sql.SQL(", ").join(sql.SQL(value) for value in given.values())
+    return sql.SQL(text).format(sql.Identifier(table), names, values)
+
+
+@pytest.fixture
+def filled(place: Place, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A table with one row of each of two tenants."""
+    table: str = request.param
+    for n, tenant in enumerate(("a", "b"), start=1):
+        place.admin.execute(row_of(place, table, tenant, n))
+    yield table
+    place.admin.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+
+
+def ask(connection: psycopg.Connection[Any], text: str, table: str) -> Any:
+    made = sql.SQL(text).format(
+        table=sql.Identifier(table), tenant=sql.Identifier(tenant_column(table))
+    )
+    cursor = connection.execute(made)
+    return cursor.rowcount if cursor.description is None else cursor.fetchall()
+
+
+each_table = pytest.mark.parametrize("filled", OF_TENANTS, indirect=True)
+
+
+@each_table
+def test_only_rows_of_the_tenant_are_seen(place: Place, filled: str) -> None:
+    for tenant in ("a", "b"):
+        rows = ask(place.as_tenant(tenant), "select {tenant} from {table}", filled)
+        assert rows == [(tenant,)]
+    assert ask(place.as_tenant("c"), "select 1 from {table}", filled) == []
+
+
+@each_table
+def test_without_a_tenant_there_are_no_rows(place: Place, filled: str) -> None:
+    nobody = place.as_tenant("")
+    assert ask(nobody, "select 1 from {table}", filled) == []
+    assert ask(nobody, "update {table} set {tenant} = {tenant}", filled) == 0
+    assert ask(nobody, "delete from {table}", filled) == 0
+    with pytest.raises(DENIED):
+        nobody.execute(row_of(place, filled, "a", 3))
+
+
+@each_table
+def test_rows_of_others_are_not_touched(place: Place, filled: str) -> None:
+    ours = place.as_tenant("a")
+    assert ask(ours, "update {table} set {tenant} = {tenant}", filled) == 1
+    with pytest.raises(DENIED):
+        ask(ours, "update {table} set {tenant} = 'b'", filled)
+    with pytest.raises(DENIED):
+        ours.execute(row_of(place, filled, "b", 3))
+    assert ask(ours, "delete from {table}", filled) == 1
+    assert ask(place.admin, "select {tenant} from {table}", filled) == [("b",)]
+
+
+@each_table
+def test_rows_of_the_tenant_can_be_added(place: Place, filled: str) -> None:
+    place.as_tenant("b").execute(row_of(place, filled, "b", 3))
+    assert len(ask(place.role, "select 1 from {table}", filled)) == 2
+
+
+def test_every_table_was_tried(place: Place) -> None:
+    rows = place.admin.execute(
+        "select tablename from pg_tables where schemaname = 'ledgerstone'"
+    ).fetchall()
+    assert {name for (name,) in rows} == {*OF_TENANTS, "store"}
+
+
+def test_the_store_table_can_only_be_swept(place: Place) -> None:
+    role = place.as_tenant("a")
+    assert role.execute("select count(*) from store").fetchone() == (4,)
+    assert role.execute("update store set value = value").rowcount == 1
+    assert role.execute("update store set value = 9 where name = 'version'").rowcount == 0
+    for text in ("delete from store", "insert into store values ('x', 1)", "drop table store"):
+        with pytest.raises(DENIED):
+            role.execute(sql.SQL(text))
+
+
+def gaps(connection: psycopg.Connection[Any]) -> list[str]:
+    return [reason for (reason,) in connection.execute("select * from ledger_gaps()")]
+
+
+def test_a_new_table_without_a_policy_is_found(place: Place) -> None:
+    assert gaps(place.role) == []
+    admin = place.admin
+    admin.execute("create table extra (tenant text, value text)")
+    try:
+        assert gaps(place.role) == ["the table extra has no policy for its tenant"]
+        with pytest.raises(DENIED):
+            place.as_tenant("a").execute("select * from extra")
+        admin.execute("alter table extra drop column tenant")
+        with pytest.raises(errors.RaiseException, match="extra has no column with its tenant"):
+            admin.execute("select ledger_secure(%s::regrole)", (place.name,))
+    finally:
+        admin.execute("drop table extra")
+
+
+def test_roles_that_no_policy_binds_are_refused(place: Place) -> None:
+    assert "is a superuser" in gaps(place.admin)[0]
+    with pytest.raises(errors.RaiseException, match="is a superuser or has BYPASSRLS"):
+        place.admin.execute("select ledger_secure(current_user::regrole)")
+
+
+def test_policies_may_be_made_again(place: Place) -> None:
+    place.admin.execute("select ledger_secure(%s::regrole)", (place.name,))
+    assert gaps(place.role) == []
+
+
+def live(store: Store, other: Store) -> None:
+    """A little of everything that a store does."""
+    turn = store.turns.begin("s", create=True)
+    turn.add(user("hello", id="m1"))
+    turn.commit()
+    for n in range(3):
+        turn = store.turns.begin("s", id=f"t{n}")
+        turn.add(user(f"more {n}"))
+        turn.commit()
+    store.memories.put("notes", "k", {"a": 1})
+    assert len(store.messages.list("s").items) == 4
+    assert [entry.session for entry in store.feed.read().entries] == ["s"] * 4
+    assert other.sessions.get("s") is None
+    assert other.memories.get("notes", "k") is None
+    assert other.feed.read().entries == []
+    store.sessions.fork("s", new_id="f")
+    assert store.admin.verify().ok
+    store.sessions.purge("s")
+    assert store.sessions.get("s") is None
+    assert store.admin.verify().ok
+
+
+def test_a_store_works_as_that_role(place: Place) -> None:
+    with Store.open(place.url) as store:
+        live(store.for_tenant("one"), store.for_tenant("two"))
+        live(store.for_tenant("two"), store.for_tenant("three"))
+
+
+def test_so_does_one_on_an_event_loop(place: Place) -> None:
+    async def work() -> None:
+        async with await AsyncStore.open(place.url) as store:
+            for name in ("four", "five"):
+                ours = store.for_tenant(name)
+                turn = ours.turns.begin("s", create=True)
+                turn.add(user("hello"))
+                await turn.commit()
+                assert len((await ours.messages.list("s")).items) == 1
+            many = [store.for_tenant(f"t{n % 4}") for n in range(16)]
+            turns = [one.turns.begin(f"s{n}", create=True) for n, one in enumerate(many)]
+            for turn in turns:
+                turn.add(user("hello"))
+            await asyncio.gather(*(turn.commit() for turn in turns))
+            assert (await store.for_tenant("t1").sessions.list()).items != []
+
+    asyncio.run(work())
