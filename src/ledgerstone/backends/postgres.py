@@ -18,7 +18,11 @@ from ledgerstone.backends.postgres_joined import Joiner
 from ledgerstone.backends.postgres_line import Line, takes
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import PgDriver
-from ledgerstone.backends.postgres_refusals import check_rights
+from ledgerstone.backends.postgres_refusals import (
+    check_feed,
+    check_rights,
+    check_security,
+)
 from ledgerstone.backends.postgres_schema import check_server, prepare_schema
 from ledgerstone.backends.postgres_take import QueueLine, is_queued
 from ledgerstone.backends.postgres_urls import Target, parse_target
@@ -71,6 +75,9 @@ async def _inspect(face: Face, target: Target, level: str) -> Facts:
         limit_s = target.statement_timeout_s
         await prepare_schema(connection, target.schema, limit_s, may_migrate=target.migrate)
         await check_rights(connection, target.shown, limit_s)
+        await check_feed(connection, target.shown, limit_s)
+        if target.rls:
+            await check_security(connection, target.shown, limit_s)
         return facts
     finally:
         face.pool.give_back(connection)

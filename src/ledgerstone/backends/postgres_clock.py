@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ledgerstone.clock import US_PER_S, Clock, SystemClock, monotonic_s
 
+WINDOW_S = 5.0
+"""A clock that is set back on the server is followed within two of these."""
+
 
 class ServerClock:
     """Follows what the server said last by the local clock that never jumps.
@@ -15,6 +18,8 @@ class ServerClock:
     def __init__(self, stand_in: Clock | None) -> None:
         self.stand_in = stand_in
         self._offset_us: int | None = None
+        self._best_us = self._before_us = -(2**62)
+        self._began_s = 0.0
 
     def now_us(self) -> int:
         if self.stand_in is not None:
@@ -28,5 +33,14 @@ class ServerClock:
         return None if self.stand_in is None else self.stand_in.now_us()
 
     def seen(self, server_us: int) -> None:
-        """An answer of the server told its time, a moment ago."""
-        self._offset_us = server_us - round(monotonic_s() * US_PER_S)
+        """An answer of the server told its time, a moment ago.
+
+        How long ago nobody knows: an answer is a lower bound, and the greatest of the last few
+        seconds is the best of them. So this time is never ahead of the server's.
+        """
+        now_s = monotonic_s()
+        offset_us = server_us - round(now_s * US_PER_S)
+        if now_s - self._began_s > WINDOW_S:
+            self._before_us, self._best_us, self._began_s = self._best_us, offset_us, now_s
+        self._best_us = max(self._best_us, offset_us)
+        self._offset_us = max(self._best_us, self._before_us)

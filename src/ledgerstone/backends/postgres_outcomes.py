@@ -20,15 +20,15 @@ from ledgerstone.commands import Command
 from ledgerstone.commands.leases import RenewLease, TakeLease
 from ledgerstone.commands.sessions import GetOrCreateSession
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
 
 ASK_PAUSE_S = 0.02
 PATIENCE_S = 0.25
 """So long a transaction may end by itself, before the process that holds it is ended."""
 
-RECOGNISED = (CommitTurn, TakeLease, RenewLease, EnqueueWork, GetOrCreateSession)
-"""By a turn id and its hash, a token or an id: sent twice, they are carried out once."""
+RECOGNISED = (CommitTurn, TakeLease, RenewLease, GetOrCreateSession)
+"""By a turn id and its hash, a token or an id: sent twice, they are carried out once. Work is not:
+what was enqueued may have been completed and be gone by now."""
 
 
 class Sent(msgspec.Struct, frozen=True):

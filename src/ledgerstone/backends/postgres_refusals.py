@@ -17,6 +17,8 @@ _NEXT = (
         "a pooler is in the way: add prepare=no to the url",
     ),
     (("", "resolve host"), "check the host in the url"),
+    (("", "translate host name"), "check the host in the url"),
+    (("", "Name or service not known"), "check the host in the url"),
     (("", "refused"), "check host and port, and that the server runs"),
     (("", "no answer"), "check host, port and firewalls"),
     (("", "timeout expired"), "check host, port and firewalls"),
@@ -46,6 +48,25 @@ async def check_rights(connection: PgConnection, where: str, timeout_s: float) -
     grants = "; ".join(row[0] for row in rows[:SHOWN_MAX])
     more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
     raise NotSupported("this role", where, f"it lacks rights: {grants}{more}")
+
+
+async def check_feed(connection: PgConnection, where: str, timeout_s: float) -> None:
+    """New commits must stand behind all old ones; after a restore an owner sees to that."""
+    rows = await connection.fetch(load("postgres")["settle_feed"].text, (), timeout_s)
+    if not rows[0][0]:
+        raise NotSupported(
+            "a restored dump", where, "let the owner of the tables open the store once"
+        )
+
+
+async def check_security(connection: PgConnection, where: str, timeout_s: float) -> None:
+    """NotSupported when `rls=yes` was said and the database would not keep tenants apart."""
+    rows = await connection.fetch(load("postgres")["security_gaps"].text, (), timeout_s)
+    if rows:
+        gaps = "; ".join(str(row[0]) for row in rows[:SHOWN_MAX])
+        raise NotSupported(
+            "row-level security", where, f"{gaps}; run `ledgerstone migrate --rls ROLE`"
+        )
 
 
 def no_right(message: str, where: str) -> LedgerstoneError:

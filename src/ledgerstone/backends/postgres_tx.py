@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+from ledgerstone.backends.postgres_many import ManyInsert, in_chunks
 from ledgerstone.backends.postgres_port import DeadlineOver, PgConnection
 from ledgerstone.clock import monotonic_s
 from ledgerstone.sql.catalogue import Statement, load
@@ -52,9 +53,15 @@ class PgTx:
         return await self._connection.run(text, arguments, self.left_s())
 
     async def many(self, query: str, rows: Iterable[Row]) -> int:
-        changed = 0
-        for row in rows:
-            changed += await self.run(query, *row)
+        changed, given = 0, list(rows)
+        insert = _many_insert(query) if len(given) > 1 else None
+        if insert is None:
+            for row in given:
+                changed += await self.run(query, *row)
+            return changed
+        for part in in_chunks(given):
+            text, columns = insert.call(part)
+            changed += await self._connection.run(text, columns, self.left_s())
         return changed
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
@@ -79,6 +86,11 @@ class PgTx:
             self._connection.drop()
             raise DeadlineOver("the time for this call is over")
         return left_s
+
+
+@cache
+def _many_insert(query: str) -> ManyInsert | None:
+    return ManyInsert.of(statements()[query].text)
 
 
 @cache

@@ -13,6 +13,7 @@ from ledgerstone.records.usage import Cost, Usage
 from ledgerstone.testing.faults import specimen
 
 BYTES = b"bytes of a picture " * 1000
+NAME = "z\u00fcrich \U0001f600"
 ODD = "a\x00b\x01c\u00e9\U0001f600"
 """Text that a database may have to store in another way."""
 _AMBIGUOUS = (FindNodes.__name__, GetMessage.__name__)
@@ -42,15 +43,15 @@ def _keep(store: Store) -> None:
     store.artifacts.put("logo", b"of all")
     store.artifacts.put("loose", b"of nobody yet", session="not there")
     store.blobs.put(b"nothing refers to it")
-    store.traces.append("trip", {"kind": "call", "name": "x"}, {"kind": "end", "name": ODD})
+    store.traces.append("trip", {"kind": "call", "name": "x"}, {"kind": "end", "name": NAME})
     store.traces.append("not there", {"kind": "call", "name": "y"})
-    store.reports.save("trip", [{"subject": "all", "status": "ok"}])
+    store.reports.save("trip", [{"subject": "all", "status": "passed"}])
 
 
 def _remember(store: Store) -> None:
     store.memories.put(("users", "ada"), "colour", {"is": "green"})
-    store.memories.put(("users", "ada"), ODD, ODD, ttl_s=3600)
-    store.memories.put("", "top", None, vector=[1, 0, 0], model="m")
+    store.memories.put(("users", "ada"), NAME, ODD, ttl_s=3600)
+    store.memories.put((), "top", None, vector=[1, 0, 0], model="m")
     store.memories.put("users", "over", 1, ttl_s=0.001)
     store.embeddings.put([0, 1, 0], id="v1", model="m", session="trip", metadata={"k": 1})
     store.embeddings.put([0, 1], id="v2", model="")
@@ -63,8 +64,8 @@ def _use(store: Store) -> None:
     store.usage.budget(id="ada", user="ada", tokens=10**9)
     store.usage.budget(id="one", session="trip", tokens=10**9, period="day")
     store.usage.record("trip", "m-1", Usage(input=7, output=2), cost=Cost(125))
-    store.usage.record("fork", "m-2", Usage(input=1), provider="p", source="s")
-    store.usage.record("copy", "m-3", Usage(input=9))
+    store.usage.record("fork", "m-2", Usage(input=1), provider="p", over_budget=True)
+    store.usage.record("copy", "m-3", Usage(input=9), cost=Cost(3, "EUR"), over_budget=True)
     store.usage.delete("copy")
     store.sessions.update("trip", title=ODD)
 

@@ -1,0 +1,77 @@
+"""One row of values made into many: an insert by name as a set-based insert, in one round trip."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ledgerstone.sql.tx import Row
+
+CHUNK_ROWS = 500
+CHUNK_BYTES = 8 * 1024 * 1024
+# Every value is one parameter, in order; an upsert could meet its own rows, so it is none of these.
+_INSERT = re.compile(
+    r"(?P<head>insert into \w+ \([^()]*\))\s+values\s*\((?P<values>[^()]*)\)"
+    r"(?P<tail>\s+on conflict (\([^()]*\) )?do nothing)?\s*\Z"
+)
+_PLACE = re.compile(r"\$\d+\Z")
+_ARRAYS = {int: "bigint[]", bool: "bigint[]", str: "text[]", bytes: "bytea[]"}
+
+
+class ManyInsert:
+    """A statement that can take many rows at once; `of` answers None for all others."""
+
+    def __init__(self, head: str, tail: str) -> None:
+        self._head = head
+        self._tail = tail
+        self._texts: dict[tuple[type | None, ...], str] = {}
+
+    @classmethod
+    def of(cls, text: str) -> ManyInsert | None:
+        match = _INSERT.match(text)
+        if match is None:
+            return None
+        values = [value.strip() for value in match["values"].split(",")]
+        if values != [f"${n}" for n in range(1, len(values) + 1)]:
+            return None
+        return cls(match["head"], match["tail"] or "")
+
+    def call(self, rows: Sequence[Row]) -> tuple[str, list[list[Any]]]:
+        """The text for these rows, and one array per column that has any value."""
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        kinds = tuple(_kind(column) for column in columns)
+        text = self._texts.get(kinds)
+        if text is None:
+            text = self._texts[kinds] = self._text(kinds)
+        return text, [column for column, kind in zip(columns, kinds, strict=True) if kind]
+
+    def _text(self, kinds: tuple[type | None, ...]) -> str:
+        given = [n for n, kind in enumerate(kinds) if kind is not None]
+        picked = ", ".join("null" if kind is None else f"u.c{n}" for n, kind in enumerate(kinds))
+        arrays = ", ".join(
+            f"${place}::{_ARRAYS[kinds[n] or str]}" for place, n in enumerate(given, start=1)
+        )
+        names = ", ".join(f"c{n}" for n in given)
+        return f"{self._head} select {picked} from unnest({arrays}) as u ({names}){self._tail}"
+
+
+def _kind(column: list[Any]) -> type | None:
+    """The type of a column's values; None when it has none."""
+    for value in column:
+        if value is not None:
+            return type(value)
+    return None
+
+
+def in_chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Rows in parts that are bounded in number and in bytes."""
+    parts, begin, size = list[Sequence[Row]](), 0, 0
+    for n, row in enumerate(rows):
+        size += sum([len(value) for value in row if isinstance(value, bytes)])
+        if n + 1 - begin >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            parts.append(rows[begin : n + 1])
+            begin, size = n + 1, 0
+    if begin < len(rows):
+        parts.append(rows[begin:])
+    return parts

@@ -1,0 +1,87 @@
+"""Connections cut before, during and after COMMIT: nothing is lost, doubled or half there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.backends.postgres_outcomes import Outcomes
+from ledgerstone.backends.postgres_port import ConnectionLost
+from ledgerstone.ports.backend import Backend
+from ledgerstone.testing.faults.postgres_cuts import (
+    ANYWHERE,
+    COMMIT,
+    PLANNED,
+    Tally,
+    cut_often,
+)
+from ledgerstone.testing.on_loop import OnLoop
+from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
+from ledgerstone.testing.servers.proxy import Proxy
+
+pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(900)]
+
+PLACES = {"planned": PLANNED, "at COMMIT": COMMIT, "anywhere": ANYWHERE}
+FACES = ("blocking", "async")
+
+
+@contextmanager
+def wired(url: str, face: str) -> Iterator[tuple[Backend, Proxy]]:
+    """A store behind a wire that can be cut, used in one of the two colours."""
+    with Proxy(urlsplit(url).port or 5432) as proxy:
+        backend: Backend = open_postgres(proxy.url(url))
+        if face == "async":
+            backend = OnLoop(backend)
+        try:
+            yield backend, proxy
+        finally:
+            backend.close()
+
+
+def play(url: str, face: str, place: str, cuts: int, seed: int, line: Line) -> Tally:
+    with wired(url, face) as (backend, proxy), closing(open_postgres(url)) as straight:
+        tally = cut_often(backend, proxy, straight, cuts=cuts, at=PLACES[place], seed=seed)
+    line.n = tally.cuts
+    line.violations = tally.violations
+    line.note = f"{tally.sent:,} commands, {tally.replayed} replayed, {tally.unknown} unknown"
+    return tally
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_cut_loses_and_doubles_nothing(
+    place: str, face: str, postgres_url: str, seed: int, scoreboard: Scoreboard, scale: Scale
+) -> None:
+    title = f"connection cut, {place} ({face})"
+    with scoreboard.line(title, "postgres", seed) as line:
+        play(postgres_url, face, place, scale(60, 1_000), seed, line)
+
+
+# --- negative controls: a resolution that guesses
+
+
+async def believe(self: Outcomes, *ignored: Any) -> None:
+    """It will have been committed."""
+
+
+async def doubt(self: Outcomes, *ignored: Any) -> None:
+    """It will not have been."""
+    raise ConnectionLost("no answer")
+
+
+@pytest.mark.parametrize("guess", [believe, doubt])
+def test_control_a_guess_is_found_out(
+    guess: Any,
+    postgres_url: str,
+    seed: int,
+    scoreboard: Scoreboard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Outcomes, "find_out", guess)
+    with scoreboard.line(f"cuts, {guess.__name__}", "postgres", seed, control=True) as line:
+        play(postgres_url, "blocking", "at COMMIT", 15, seed, line)
