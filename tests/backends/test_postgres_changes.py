@@ -27,6 +27,7 @@ from ledgerstone.testing.servers.postgres import PostgresServer
 LONG_S = 20.0
 SHORT_S = 0.03
 ROUNDS = 40
+SETTLING_ROUNDS = 20
 WAKE_MEDIAN_S = 0.010
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -52,9 +53,12 @@ def later(work: Any, *arguments: object, after_s: float = SHORT_S) -> threading.
 def settled(backend: PostgresBackend) -> int:
     """The number, once nothing that ended before moves it any more."""
     seen = backend.changed(-1, 0)
-    while (now := backend.changed(seen, 2 * postgres_listener.LOOK_LAST_S)) != seen:
+    for _ in range(SETTLING_ROUNDS):
+        now = backend.changed(seen, 2 * postgres_listener.LOOK_LAST_S)
+        if now == seen:
+            return seen
         seen = now
-    return seen
+    raise AssertionError("somebody else writes to this server")
 
 
 def threads() -> set[str]:

@@ -99,6 +99,17 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
         self.compare(query, wanted, got)
         return wanted
 
+    def ask_all(self, queries: list[Query[Any]]) -> None:
+        """Many at once, where nothing is wrong with any of them."""
+        wanted = outcome(lambda: self.model.read(queries))
+        got = outcome(lambda: self.subject.read(queries))
+        if not (isinstance(wanted, list) and isinstance(got, list)):
+            for query in queries:
+                self.ask(query)
+            return
+        for query, one, other in zip(queries, wanted, got, strict=True):
+            self.compare(query, one, other)
+
     def compare(self, asked: object, wanted: Any, got: Any) -> None:
         if not same(got, wanted):
             self.differed = True
@@ -286,13 +297,19 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
     def both_show_the_same(self) -> None:
         everything = SessionFilter(deleted=True)
         for tenant in ("default", "other"):
-            self.ask(ListSessions(tenant=tenant, where=everything, total=True))
-            self.ask(ListRuns(tenant=tenant, total=True))
+            asked: list[Query[Any]] = [
+                ListSessions(tenant=tenant, where=everything, total=True),
+                ListRuns(tenant=tenant, total=True),
+            ]
             for session in draws.SESSIONS:
-                self.ask(GetHead(tenant=tenant, id=session))
-                self.ask(ReadMessages(tenant=tenant, session=session, deleted=True))
-                self.ask(ListNodes(tenant=tenant, session=session, notes=True, resolve=True))
-                self.ask(ReadContext(tenant=tenant, session=session))
+                place: dict[str, Any] = {"tenant": tenant, "session": session}
+                asked += [
+                    GetHead(tenant=tenant, id=session),
+                    ReadMessages(deleted=True, **place),
+                    ListNodes(notes=True, resolve=True, **place),
+                    ReadContext(**place),
+                ]
+            self.ask_all(asked)
 
 
 def outcome(call: Callable[[], Any]) -> Any:

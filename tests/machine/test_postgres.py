@@ -56,7 +56,7 @@ def subject(request: pytest.FixtureRequest, postgres_places: Places) -> Make:
 
 @pytest.mark.parametrize("narrow", NARROWED)
 def test_postgres_answers_like_the_model(subject: Make, narrow: str, seed: int) -> None:
-    examples = max(1, EXAMPLES // FEWER // (1 if narrow == "everything" else 2))
+    examples = max(1, EXAMPLES // FEWER // (1 if narrow == "everything" else 3))
     run(subject, seed, examples, narrow=NARROWED[narrow], kind=SparsePlaces)
 
 

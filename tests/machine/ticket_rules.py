@@ -56,6 +56,7 @@ class TicketRules(RuleBasedStateMachine):
 
         def send(self, command: Command[Any]) -> Any: ...
         def ask(self, query: Query[Any]) -> Any: ...
+        def ask_all(self, queries: list[Query[Any]]) -> None: ...
         def guard(self, tenant: str, session: str, word: str) -> Guard: ...
         def filled_in(self, command: CommitTurn) -> CommitTurn: ...
 
@@ -161,8 +162,8 @@ class TicketRules(RuleBasedStateMachine):
     @invariant()
     def both_have_the_same_tickets(self) -> None:
         for tenant in ("default", "other"):
-            self.ask(ListTickets(tenant=tenant, where=EVERYTHING, total=True))
-            self.ask(ListExecutions(tenant=tenant))
+            tickets = ListTickets(tenant=tenant, where=EVERYTHING, total=True)
+            self.ask_all([tickets, ListExecutions(tenant=tenant)])
 
 
 def _changed(command: Any, found: list[dict[str, Any]], aim: int) -> Any:

@@ -56,6 +56,7 @@ class WorkRules(RuleBasedStateMachine):
 
         def send(self, command: Command[Any]) -> Any: ...
         def ask(self, query: Query[Any]) -> Any: ...
+        def ask_all(self, queries: list[Query[Any]]) -> None: ...
         def guard(self, tenant: str, session: str, word: str) -> Guard: ...
 
     @rule(steps=work_draws.steps)
@@ -129,11 +130,14 @@ class WorkRules(RuleBasedStateMachine):
     @invariant()
     def both_have_the_same_work(self) -> None:
         for tenant in ("default", "other"):
-            self.ask(ListDead(tenant=tenant, total=True))
-            for queue in set(work_draws.QUEUES):
-                self.ask(PeekWork(tenant=tenant, queue=queue))
-            for session in draws.SESSIONS:
-                self.ask(ListWork(tenant=tenant, session=session))
+            queues, sessions = sorted(set(work_draws.QUEUES)), draws.SESSIONS
+            self.ask_all(
+                [
+                    ListDead(tenant=tenant, total=True),
+                    *(PeekWork(tenant=tenant, queue=queue) for queue in queues),
+                    *(ListWork(tenant=tenant, session=session) for session in sessions),
+                ]
+            )
 
 
 def _changed(command: Any, found: list[dict[str, Any]], aim: int) -> Any:

@@ -14,6 +14,7 @@ import msgspec
 
 from ledgerstone.backends.postgres_heads import Key, Known, keep_run
 from ledgerstone.backends.postgres_plan import Plan
+from ledgerstone.backends.postgres_port import Blobs, Ints, Texts
 from ledgerstone.sql.tx import Row
 
 CALL = "select * from ledger_apply($1, $2, $3, $4, $5, $6, $7)"
@@ -93,10 +94,8 @@ class Parcel:
     __slots__ = ("blobs", "ints", "sizes", "texts")
 
     def __init__(self, group: Sequence[Asked]) -> None:
-        self.ints: list[int | None] = []
-        self.texts: list[str | None] = []
-        self.blobs: list[bytes | None] = []
-        self.sizes = [len(group)]
+        self.ints, self.texts, self.blobs = Ints(), Texts(), Blobs()
+        self.sizes = Ints([len(group)])
         for asked in group:
             self._command(asked)
         self._heads(group)

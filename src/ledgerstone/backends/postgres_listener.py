@@ -113,11 +113,12 @@ class Listener:
         pause_s = LOOK_FIRST_S
         look_s = monotonic_s() + pause_s
         with selectors.DefaultSelector() as selector:
-            selector.register(connection.raw.fileno(), selectors.EVENT_READ)
             selector.register(self._bell[0], selectors.EVENT_READ)
+            if self._channel is not None:
+                selector.register(connection.raw.fileno(), selectors.EVENT_READ)
             while not self._ending.is_set() and not self._is_idle():
                 selector.select(max(look_s - monotonic_s(), 0))
-                if any(name != self._name for name in connection.notices()):
+                if self._has_heard(connection):
                     self._hearer.hear()
                     pause_s = LOOK_FIRST_S
                     look_s = min(look_s, monotonic_s() + pause_s)
@@ -128,6 +129,11 @@ class Listener:
                         self._hearer.hear()
                     pause_s = min(2 * pause_s, longest_s)
                     look_s = monotonic_s() + pause_s
+
+    def _has_heard(self, connection: Any) -> bool:
+        if self._channel is None:
+            return False
+        return any(name != self._name for name in connection.notices())
 
     def _is_idle(self) -> bool:
         return not self._hearer.is_awaited() and monotonic_s() - self._asked_s > IDLE_S

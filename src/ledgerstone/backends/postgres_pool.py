@@ -47,7 +47,12 @@ class Pool:
                 f"all connections of the pool were in use for {monotonic_s() - start_s:.3g} s; "
                 "raise pool_size, or do less at once"
             )
-        connection = await self._idle_one(ends_s) or await self._new_one(ends_s)
+        try:
+            connection = await self._idle_one(ends_s) or await self._new_one(ends_s)
+        except BaseException:
+            # Whoever keeps the error would keep the place as well.
+            place.leave()
+            raise
         connection.place = place
         return connection
 

@@ -130,6 +130,18 @@ class PgDriver(Protocol):
     async def pause(self, seconds: float) -> None: ...
 
 
+class Ints(list[int | None]):
+    """An argument of type bigint[]; each driver writes these three as fast as it can."""
+
+
+class Texts(list[str | None]):
+    """varchar[]: unlike others, these texts are sent as they are."""
+
+
+class Blobs(list[bytes | None]):
+    """bytea[]."""
+
+
 _NUL = str.maketrans({"\0": "\x01\x01", "\x01": "\x01\x02"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import re
+import struct
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +20,15 @@ from psycopg.types.string import StrDumperUnknown
 from ledgerstone.backends.postgres_pooled import Pooled
 from ledgerstone.backends.postgres_port import (
     BadText,
+    Blobs,
     ConnectionLost,
     DeadlineOver,
+    Ints,
     NotConnected,
     PgConnection,
     Place,
     ServerSaid,
+    Texts,
     from_column,
     is_ending,
     none_connected,
@@ -211,6 +215,45 @@ class _Whole(Dumper):
         return b"%d" % obj
 
 
+class _Array(Dumper):
+    """A list in the binary form of an array; psycopg would write it as text."""
+
+    format = pq.Format.BINARY
+    element_oid = 0
+
+    def dump(self, obj: Any) -> bytes:
+        head = _ARRAY_HEAD.pack(1, 1, self.element_oid, len(obj), 1) if obj else b""
+        return (
+            head + b"".join(self.items(obj)) if head else _ARRAY_EMPTY.pack(0, 0, self.element_oid)
+        )
+
+    def items(self, obj: Any) -> list[bytes]:
+        return [_NULL if item is None else _LENGTH.pack(len(item)) + item for item in obj]
+
+
+_ARRAY_HEAD, _ARRAY_EMPTY = struct.Struct(">iiIii"), struct.Struct(">iiI")
+_LENGTH, _LONG, _NULL = struct.Struct(">i"), struct.Struct(">iq"), b"\xff\xff\xff\xff"
+
+
+class _Ints(_Array):
+    oid, element_oid = 1016, 20
+
+    def items(self, obj: Ints) -> list[bytes]:
+        pack = _LONG.pack
+        return [_NULL if item is None else pack(8, item) for item in obj]
+
+
+class _Texts(_Array):
+    oid, element_oid = 1015, 1043
+
+    def items(self, obj: Texts) -> list[bytes]:
+        return super().items([None if item is None else item.encode() for item in obj])
+
+
+class _Blobs(_Array):
+    oid, element_oid = 1001, 17
+
+
 class _Text(StrDumperUnknown):
     def dump(self, obj: str) -> Any:
         return super().dump(to_column(obj))
@@ -228,6 +271,9 @@ def teach(adapters: AdaptersMap) -> None:
     adapters.register_dumper(int, _Whole)
     adapters.register_dumper(bool, _Whole)
     adapters.register_dumper(str, _Text)
+    adapters.register_dumper(Ints, _Ints)
+    adapters.register_dumper(Texts, _Texts)
+    adapters.register_dumper(Blobs, _Blobs)
     adapters.register_loader("text", _TextLoader)
     adapters.register_loader("numeric", _NumericLoader)
 

@@ -67,7 +67,7 @@ def _use(store: Store) -> None:
     store.usage.record("fork", "m-2", Usage(input=1), provider="p", over_budget=True)
     store.usage.record("copy", "m-3", Usage(input=9), cost=Cost(3, "EUR"), over_budget=True)
     store.usage.delete("copy")
-    store.sessions.update("trip", title=ODD)
+    store.sessions.update("trip", title="\x01\x02 " + NAME)
 
 
 def answers(store: Store, backend: Backend) -> dict[str, Any]:

@@ -14,6 +14,7 @@ begin
   if found then
     raise exception 'row-level security does not hold for %: it is a superuser or has BYPASSRLS', role;
   end if;
+  perform ledger_settle_feed();
   execute format('grant usage on schema %I to %s', current_schema(), role);
   execute format('grant execute on all functions in schema %I to %s', current_schema(), role);
   execute format('grant usage on all sequences in schema %I to %s', current_schema(), role);

@@ -10,6 +10,7 @@
 create or replace function ledger_settle(numbers bigint[], queues varchar[], floors bigint[])
 returns void language plpgsql volatile
 set search_path from current
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 begin
@@ -107,6 +108,7 @@ create or replace function ledger_take(
   claim_token text, claim_owner text, batch_claimed_us bigint, claim_expires_us bigint
 ) language plpgsql volatile
 set search_path from current
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -120,7 +122,11 @@ declare
   _empty bigint[];
   _held bigint[];
   _gone bigint[];
-  _ripe boolean;
+  _places bigint[];
+  _owners bigint[];
+  _ids text[];
+  _spent boolean[];
+  _nth bigint[];
 begin
   perform set_config('ledgerstone.tenant', who, true);
   for _ in 1 .. 64 loop
@@ -149,32 +155,40 @@ begin
     exit when cardinality(_numbers) = 0;
     _seen := _seen || _numbers;
     _clock := coalesce(given_us, ledger_clock());
+    update work w set later = 0
+    where w.number = any (_numbers) and w.queue = line and w.later = 1 and w.available_us <= _clock;
     select
       coalesce(array_agg(k.number order by k.place) filter (where k.kind = 'free'), '{}'),
+      array_agg(k.id order by k.place) filter (where k.kind = 'free'),
+      array_agg(k.is_spent order by k.place) filter (where k.kind = 'free'),
       array_agg(k.number) filter (where k.kind = 'empty'),
       array_agg(k.number) filter (where k.kind = 'held'),
-      array_agg(k.number) filter (where k.kind = 'gone'), bool_or(k.ripe)
-    into _free, _empty, _held, _gone, _ripe
+      array_agg(k.number) filter (where k.kind = 'gone')
+    into _free, _ids, _spent, _empty, _held, _gone
     from (
-      select q.place, q.number, case
+      select q.place, q.number, w.id, w.is_spent, case
           when r.due_us is null or r.due_us > _clock then 'past'
-          when h.number is null then 'gone'
+          when s.number is null or s.purged <> 0 or s.deleted_us is not null then 'gone'
           when h.owner is not null and h.expires_us > r.due_us then 'held'
-          when b.ripe or exists (select from work w where w.number = q.number and w.queue = line
-            and w.later = 0 and w.available_us <= _clock) then 'free'
-          else 'empty' end as kind, b.ripe
+          when w.id is null then 'empty'
+          else 'free' end as kind
       from unnest(_numbers) with ordinality q (number, place)
       left join lateral (
         select r.due_us from ready r where r.number = q.number and r.queue = line limit 1
       ) r on true
       left join lateral (
-        select h.number, h.owner, h.expires_us from heads h join sessions s on s.number = h.number
-        where h.number = q.number and s.purged = 0 and s.deleted_us is null limit 1
+        select h.owner, h.expires_us from heads h where h.number = q.number limit 1
       ) h on true
-      cross join lateral (
-        select exists (select from work w where w.number = q.number and w.queue = line
-          and w.later = 1 and w.available_us <= _clock) as ripe
-      ) b
+      left join lateral (
+        select s.number, s.purged, s.deleted_us from sessions s where s.number = q.number limit 1
+      ) s on true
+      left join lateral (
+        select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
+        from work w
+        where w.number = q.number and w.queue = line and w.later = 0 and w.available_us <= _clock
+        order by w.priority, w.seq limit 1
+      ) w on true
+      offset 0
     ) k;
     if _gone is not null then
       delete from ready r where r.number = any (_gone) and r.queue = line;
@@ -187,19 +201,26 @@ begin
       perform ledger_settle(_empty, array_fill(line::varchar, array[cardinality(_empty)]),
         array_fill(_clock, array[cardinality(_empty)]));
     end if;
-    if _ripe then
-      update work w set later = 0
-      where w.number = any (_free) and w.queue = line and w.later = 1 and w.available_us <= _clock;
+    -- The batches to claim: of which taker and session, the how many-th of their group.
+    if most = 1 then
+      _places := array(select n from generate_subscripts(_free, 1) n);
+      _owners := _free;
+      _nth := array_fill(1::bigint, array[cardinality(_free)]);
+    else
+      select array_agg(g.place), array_agg(g.number), array_agg(g.id), array_agg(g.spent),
+        array_agg(g.n)
+      into _places, _owners, _ids, _spent, _nth
+      from ledger_groups(_clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
+        array_fill(9223372036854775807, array[cardinality(_free)]),
+        array_fill(most, array[cardinality(_free)])) g;
     end if;
     return query
     with chosen as materialized (
-      select c.*, h.fence + 1 as granted, s.id as session, h, s.incarnation,
+      select c.*, h, h.fence + 1 as granted, s.id as session, s.incarnation,
         texts[(_given + c.place) * 4 - 3] as owner, texts[(_given + c.place) * 4 - 2] as token,
         texts[(_given + c.place) * 4 - 1] as claim, texts[(_given + c.place) * 4] as claim_token,
         _clock + ttls[_given + c.place] as ends_us
-      from ledger_groups(_clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
-        array_fill(9223372036854775807, array[cardinality(_free)]),
-        array_fill(most, array[cardinality(_free)])) c
+      from unnest(_places, _owners, _ids, _spent, _nth) c (place, number, batch, spent, n)
       cross join lateral (select h.* from heads h where h.number = c.number limit 1) h
       cross join lateral (
         select s.id, s.incarnation from sessions s where s.number = c.number limit 1) s
@@ -214,7 +235,7 @@ begin
       update work w set attempts = w.attempts + 1, claim = c.claim, claim_fence = c.granted,
         claim_token = c.claim_token, claim_owner = c.owner, claimed_us = _clock,
         claim_expires_us = c.ends_us
-      from chosen c where not c.spent and w.number = c.number and w.id = c.id
+      from chosen c where not c.spent and w.number = c.number and w.id = c.batch
       returning c.place, c.h, c.session, c.incarnation, c.granted, c.owner as holder, c.token,
         c.ends_us, w
     )
@@ -258,6 +279,7 @@ create or replace function ledger_claim(
   claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
 ) language plpgsql volatile
 set search_path from current
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -341,6 +363,7 @@ create or replace function ledger_renew_claims(
   claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
 ) language plpgsql volatile
 set search_path from current
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
