@@ -173,9 +173,7 @@ def test_the_last_commit_before_closing_is_told(
     assert monotonic_s() - began_s < LONG_S / 2
 
 
-def test_looking_alone_is_enough_behind_a_pooler(
-    postgres_url: str, writer: Connection
-) -> None:
+def test_looking_alone_is_enough_behind_a_pooler(postgres_url: str, writer: Connection) -> None:
     joiner = "&" if "?" in postgres_url else "?"
     pooled = open_postgres(f"{postgres_url}{joiner}prepare=no")
     try:
@@ -213,7 +211,7 @@ def test_a_restarted_server_is_listened_to_again() -> None:
 
 def test_waiting_without_a_server_ends_in_time() -> None:
     with PostgresServer(durable=False) as server:
-        backend = open_postgres(server.create_database("trial"))
+        backend = open_postgres(f"{server.create_database('trial')}?connect_timeout_s=1")
         server.kill()
         began_s = monotonic_s()
         seen = backend.changed(-1, 0)
@@ -254,6 +252,7 @@ def test_many_sleepers_of_one_loop_need_no_thread_each(backend: PostgresBackend)
         await backend.awrite(CreateSession(tenant="t", session=Session(id="a")))
         async with asyncio.timeout(LONG_S / 2):
             assert seen not in await asyncio.gather(*sleepers)
+        backend.close()  # Here: the connections of a loop are closed on it.
 
     asyncio.run(sleep())
 

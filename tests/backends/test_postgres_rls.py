@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,9 +15,9 @@ import pytest
 from psycopg import errors, sql
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.postgres_admin import migrate_store
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.testing.servers.places import Places
+from tests.backends.secured_role import secured_role
 
 TABLES = [
     name
@@ -44,22 +43,13 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="module")
 def place(postgres_places: Places) -> Iterator[Place]:
-    admin_url = postgres_places.fresh()
-    name, word = f"ledger_app_{secrets.token_hex(4)}", secrets.token_hex(8)
-    path = "-c search_path=ledgerstone"
-    with psycopg.connect(admin_url, autocommit=True, options=path) as admin:
-        role = sql.Identifier(name)
-        make = sql.SQL("create role {} login password {}")
-        admin.execute(make.format(role, sql.Literal(word)))
-        try:
-            migrate_store(admin_url, name)
-            database = admin.info.dbname
-            url = postgres_places.server.url(database, user=name, password=word)
-            with psycopg.connect(url, autocommit=True, options=path) as made:
-                yield Place(admin, made, f"{url}{'&' if '?' in url else '?'}rls=yes", name)
-        finally:
-            admin.execute(sql.SQL("drop owned by {}").format(role))
-            admin.execute(sql.SQL("drop role {}").format(role))
+    admin_url, path = postgres_places.fresh(), "-c search_path=ledgerstone"
+    with (
+        psycopg.connect(admin_url, autocommit=True, options=path) as admin,
+        secured_role(postgres_places, admin_url) as (url, name),
+        psycopg.connect(url, autocommit=True, options=path) as made,
+    ):
+        yield Place(admin, made, f"{url}{'&' if '?' in url else '?'}rls=yes", name)
 
 
 VALUES = {"bigint": "{n}", "text": "'{tenant}{n}'", "bytea": r"'\x00'"}

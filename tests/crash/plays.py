@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ledgerstone.api_sync.store import Store
@@ -113,9 +114,11 @@ def busy(backend: Backend, number: int, racer: int) -> Any:
     return count
 
 
-def fresh_file(folder: str, backend: Backend, number: int, racer: int) -> Any:
-    """Everybody opens a file that does not exist yet, and commits to it."""
-    mine = open_sqlite(f"{folder}/fresh-{number}.db")
+def fresh_place(
+    makes: Sequence[Callable[[], Backend]], backend: Backend, number: int, racer: int
+) -> Any:
+    """Everybody opens a place in which there is nothing yet, and commits to it."""
+    mine = makes[number]()
     try:
         return mine.write(commit_of("first", f"by {racer}", "hello", "you")).revision
     finally:
@@ -142,10 +145,10 @@ def grow(say: Say, path: str) -> None:
             say(b"growing")
 
 
-def be_born(say: Say, path: str) -> None:
-    """Announce, then open a new file and commit to it."""
+def be_born(say: Say, make: Callable[[], Backend]) -> None:
+    """Announce, then open a new place and commit to it."""
     say(b"opening")
-    backend = open_sqlite(path)
+    backend = make()
     for n in range(1_000_000):
         backend.write(commit_of("first", f"t{n}", "hello", "again"))
         say(b"committed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ledgerstone.testing.faults.histories import read_back
 from ledgerstone.testing.faults.processes import Child, Target
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
 from tests.crash import families, plays
+from tests.faults.places import Place, every_shared_place
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
@@ -33,9 +35,12 @@ def said(target: Target, *arguments: Any) -> Any:
         child.kill()
 
 
-def test_the_child_of_a_blocking_store_is_told_so(tmp_path: Path, scoreboard: Scoreboard) -> None:
-    with scoreboard.line("fork after open, blocking", "sqlite") as line:
-        found = said(families.blocking, str(tmp_path / "store.db"))
+@every_shared_place
+def test_the_child_of_a_blocking_store_is_told_so(
+    place: Place, tmp_path: Path, scoreboard: Scoreboard
+) -> None:
+    with scoreboard.line("fork after open, blocking", place.name) as line:
+        found = said(families.blocking, place.where(tmp_path))
         for name in ("append", "last", "commit", "take", "health", "other tenant"):
             assert found[name].startswith("StoreClosed: this store was opened before a fork"), name
         assert found["close"] == "returned None"
@@ -45,9 +50,12 @@ def test_the_child_of_a_blocking_store_is_told_so(tmp_path: Path, scoreboard: Sc
         line.n = len(found)
 
 
-def test_the_child_of_an_async_store_is_told_so(tmp_path: Path, scoreboard: Scoreboard) -> None:
-    with scoreboard.line("fork after open, async", "sqlite") as line:
-        found = said(families.looping, str(tmp_path / "store.db"))
+@every_shared_place
+def test_the_child_of_an_async_store_is_told_so(
+    place: Place, tmp_path: Path, scoreboard: Scoreboard
+) -> None:
+    with scoreboard.line("fork after open, async", place.name) as line:
+        found = said(families.looping, place.where(tmp_path))
         for name in ("append", "last"):
             assert found[name].startswith("StoreClosed: this store was opened before a fork"), name
         assert found["close"] == "returned None"
@@ -57,13 +65,14 @@ def test_the_child_of_an_async_store_is_told_so(tmp_path: Path, scoreboard: Scor
         line.n = len(found)
 
 
+@every_shared_place
 def test_a_fork_in_the_middle_of_commits_neither_hangs_nor_harms(
-    tmp_path: Path, scoreboard: Scoreboard, scale: Scale
+    place: Place, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
 ) -> None:
-    with scoreboard.line("fork in the middle of commits", "sqlite") as line:
+    with scoreboard.line("fork in the middle of commits", place.name) as line:
         forks = scale(20, 300)
         answers, acknowledged, kept, verified = said(
-            families.while_committing, str(tmp_path / "store.db"), forks
+            families.while_committing, place.where(tmp_path), forks
         )
         assert len(answers) == forks
         assert all(answer.startswith("StoreClosed") for answer in answers), answers
@@ -100,7 +109,7 @@ def test_a_child_that_ends_late_does_not_delete_the_log(
 
 def commit_and_die(path: str) -> int:
     """How many commits another process had answered for when it was killed."""
-    child = Child(plays.be_born, path)
+    child = Child(plays.be_born, partial(open_sqlite, path))
     heard = 0
     try:
         for data in child.hear(WAIT_S):
@@ -112,10 +121,13 @@ def commit_and_die(path: str) -> int:
     return heard
 
 
-def test_a_forked_store_leaves_no_lock_behind(tmp_path: Path, scoreboard: Scoreboard) -> None:
-    """After all of this the file opens and takes writes at once."""
-    with scoreboard.line("a fork leaves no lock behind", "sqlite") as line:
-        path = str(tmp_path / "store.db")
+@every_shared_place
+def test_a_forked_store_leaves_no_lock_behind(
+    place: Place, tmp_path: Path, scoreboard: Scoreboard
+) -> None:
+    """After all of this the store opens and takes writes at once."""
+    with scoreboard.line("a fork leaves no lock behind", place.name) as line:
+        path = place.where(tmp_path)
         said(families.while_committing, path, 20)
         with Store.open(path) as store:
             store.sessions.create(id="after")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -11,25 +11,27 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.file import open_file
+from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults import victims
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.histories import Found, read_back
-from ledgerstone.testing.faults.kills import TENANT, Killed, kill_often
+from ledgerstone.testing.faults.kills import TENANT, Killed, Make, kill_often
 from ledgerstone.testing.faults.processes import Child
 from ledgerstone.testing.faults.sabotage import AcknowledgesEarly, CommitsInHalves
 from ledgerstone.testing.scoreboard import Line, Scoreboard
 from tests.backends.places import quick_disk
 from tests.crash.plays import be_born, checkpoint_often
+from tests.faults.places import PLACES
+from tests.postgres_beds import places
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
-OPENERS: dict[str, Callable[..., Backend]] = {"sqlite": open_sqlite, "file": open_file}
+BACKENDS = ("sqlite", "file", "postgres")
 SHARE = {"lone": 0.5, "threaded": 0.25, "tasks": 0.25}
+# A dead client of a server takes nothing with it but its connections.
+FEWER = {"postgres": 0.3}
 CONTROL_KILLS_MAX = 40
-NEWBORN_S = 0.02
 
 
 def report(result: Killed, line: Line) -> Killed:
@@ -39,7 +41,7 @@ def report(result: Killed, line: Line) -> Killed:
     return result
 
 
-@pytest.mark.parametrize("backend", OPENERS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", SHARE)
 def test_nothing_acknowledged_is_lost_and_no_turn_is_half(
     name: str, backend: str, tmp_path: Path, seed: int, kills: int, scoreboard: Scoreboard
@@ -49,12 +51,12 @@ def test_nothing_acknowledged_is_lost_and_no_turn_is_half(
     One series has a real disk. The others have a quick one, where many more commits are under
     way when the kill comes: what a killed process wrote is in the page cache either way.
     """
-    count = max(1, round(kills * SHARE[name]))
+    count = max(1, round(kills * SHARE[name] * FEWER.get(backend, 1)))
     with (
         scoreboard.line(f"kill -9 at random moments, {name} writer", backend, seed) as line,
         nullcontext(tmp_path) if name == "lone" else quick_disk(tmp_path) as folder,
     ):
-        make = partial(OPENERS[backend], str(folder / "store.db"))
+        make = PLACES[backend].at(folder)
         result = report(kill_often(make, getattr(victims, name), kills=count, seed=seed), line)
         assert result.kills == count
         assert result.verdict.acked >= count
@@ -72,20 +74,37 @@ def test_kills_while_the_log_is_moved(
         )
 
 
+@contextmanager
+def new_file(folder: Path, number: int) -> Iterator[Make]:
+    yield partial(open_sqlite, str(folder / f"{number}.db"))
+
+
+@contextmanager
+def new_database(folder: Path, number: int) -> Iterator[Make]:
+    """An empty one, so that the schema has to be made."""
+    url = places().blank()
+    yield partial(open_postgres, url)
+    places().drop(url)
+
+
+NEWBORN = {"sqlite": (new_file, 0.02), "postgres": (new_database, 0.3)}
+
+
+@pytest.mark.parametrize("backend", NEWBORN)
 def test_kills_of_newborn_stores(
-    tmp_path: Path, seed: int, kills: int, scoreboard: Scoreboard
+    backend: str, tmp_path: Path, seed: int, kills: int, scoreboard: Scoreboard
 ) -> None:
-    """Killed while the file is made: the next one opens it, and what was acknowledged is there."""
-    random = Random(seed)
-    with scoreboard.line("kill -9 while the file is made", "sqlite", seed) as line:
+    """Killed while the place is made: the next one opens it, and what was acknowledged is there."""
+    random, (new, life_s) = Random(seed), NEWBORN[backend]
+    with scoreboard.line("kill -9 while the store is made", backend, seed) as line:
         for line.n in range(1, max(1, kills // 5) + 1):
-            path = str(tmp_path / f"{line.n}.db")
-            child = Child(be_born, path)
-            assert next(child.hear(60.0)) == b"opening"
-            acked = len(list(child.hear(random.uniform(0, NEWBORN_S)))) + len(child.kill())
-            with closing(open_sqlite(path)) as backend:
-                line.violations += newborn_trouble(read_back(backend, TENANT, "first"), acked)
-                backend.write(commit_of("first", "after", "x"))
+            with new(tmp_path, line.n) as make:
+                child = Child(be_born, make)
+                assert next(child.hear(60.0)) == b"opening"
+                acked = len(list(child.hear(random.uniform(0, life_s)))) + len(child.kill())
+                with closing(make()) as opened:
+                    line.violations += newborn_trouble(read_back(opened, TENANT, "first"), acked)
+                    opened.write(commit_of("first", "after", "x"))
 
 
 def newborn_trouble(found: Found, acked: int) -> Iterator[str]:
@@ -97,11 +116,11 @@ def newborn_trouble(found: Found, acked: int) -> Iterator[str]:
     yield from (f"{defect.kind} {defect.where}" for defect in found.defects)
 
 
-@pytest.mark.parametrize("backend", OPENERS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_control_an_answer_before_the_commit_is_found_out(
     backend: str, tmp_path: Path, seed: int, scoreboard: Scoreboard
 ) -> None:
-    make = partial(OPENERS[backend], str(tmp_path / "store.db"))
+    make = PLACES[backend].at(tmp_path)
     with scoreboard.line("kills, answer before the commit", backend, seed, control=True) as line:
         killed = kill_often(
             make,

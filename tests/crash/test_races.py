@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.commands.turns import VerifySession
@@ -20,6 +22,7 @@ from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.histories import read_back
 from ledgerstone.testing.faults.processes import Child
 from ledgerstone.testing.faults.races import (
+    Make,
     Outcome,
     Play,
     Race,
@@ -30,6 +33,8 @@ from ledgerstone.testing.faults.races import (
 )
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from tests.crash import plays
+from tests.faults.places import SHARED, Place, every_shared_place
+from tests.postgres_beds import places
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
@@ -38,32 +43,44 @@ SESSIONS_MAX = 100_000
 Check = Callable[[Sequence[Outcome]], Iterator[str]]
 
 
-@pytest.fixture(params=ROUNDS, ids=lambda n: f"{n}-processes", scope="module")
-def race(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[tuple[Race, str]]:
+class Track(msgspec.Struct):
+    """The racers, and how to open the place they race on."""
+
+    racers: Race
+    backend: str
+    make: Make
+
+
+TRACKS = [(name, racers) for name in SHARED for racers in ROUNDS]
+
+
+@pytest.fixture(params=TRACKS, ids=lambda one: f"{one[0]}-{one[1]}-processes", scope="module")
+def race(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Track]:
     """The racers stay for all tests of their number: starting them is the slow part."""
-    path = str(tmp_path_factory.mktemp("race") / "store.db")
-    with Race(partial(open_sqlite, path), request.param) as racers:
-        yield racers, path
+    name, racers = request.param
+    make = SHARED[name].at(tmp_path_factory.mktemp("race"))
+    with Race(make, racers) as ready:
+        yield Track(ready, name, make)
 
 
 Run = Callable[[str, Play, Check], AbstractContextManager[tuple[Line, list[list[Outcome]]]]]
 
 
 @pytest.fixture
-def run(race: tuple[Race, str], scoreboard: Scoreboard, scale: Scale) -> Run:
+def run(race: Track, scoreboard: Scoreboard, scale: Scale) -> Run:
     """Play all rounds, and judge the outcomes of every one of them; the block may judge more."""
-    racers, path = race
+    racers = race.racers
 
     @contextmanager
     def play_all(
         title: str, play: Play, check: Check
     ) -> Iterator[tuple[Line, list[list[Outcome]]]]:
-        with scoreboard.line(f"{title} ({racers.racers} processes)", "sqlite") as line:
+        with scoreboard.line(f"{title} ({racers.racers} processes)", race.backend) as line:
             rounds = racers.run(play, scale(*ROUNDS[racers.racers]))
             line.n = len(rounds)
             for n, outcomes in enumerate(rounds):
                 line.violations += [f"round {n}: {text}" for text in check(outcomes)]
-            with closing(open_sqlite(path)) as backend:
+            with closing(race.make()) as backend:
                 line.violations += defects(backend)
             yield line, rounds
 
@@ -101,11 +118,9 @@ def test_one_of_all_that_saw_the_same_revision_commits(run: Run) -> None:
         assert [answer.revision for answer in winners(rounds)] == list(range(1, len(rounds) + 1))
 
 
-def test_the_same_turn_is_written_once_and_answered_to_all(
-    run: Run, race: tuple[Race, str]
-) -> None:
+def test_the_same_turn_is_written_once_and_answered_to_all(run: Run, race: Track) -> None:
     with run("same turn, one commit, equal answers", plays.same_turn, one_commit) as (_, rounds):
-        with closing(open_sqlite(race[1])) as backend:
+        with closing(race.make()) as backend:
             found = [read_back(backend, TENANT, f"turns-{n}") for n in range(7)]
         assert sum(one.revision for one in found) == len(rounds)
         assert sum(len(one.nodes) for one in found) == 3 * len(rounds)
@@ -132,36 +147,50 @@ def test_all_commit_to_a_session_that_each_would_create(run: Run) -> None:
             assert revisions == list(range(1, len(outcomes) + 1))
 
 
-def test_eight_processes_make_a_fresh_file(
-    tmp_path: Path, scoreboard: Scoreboard, scale: Scale
+def fresh_file(folder: Path, number: int) -> Make:
+    return partial(open_sqlite, str(folder / f"fresh-{number}.db"))
+
+
+def fresh_database(folder: Path, number: int) -> Make:
+    return partial(open_postgres, places().blank())
+
+
+FRESH = {"sqlite": fresh_file, "postgres": fresh_database}
+
+
+@every_shared_place
+def test_eight_processes_make_a_fresh_store(
+    place: Place, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
 ) -> None:
     """Migration races: nobody fails, nobody migrates twice, everybody's turn is there."""
-    play = partial(plays.fresh_file, str(tmp_path))
-    with scoreboard.line("eight processes make a fresh file", "sqlite") as line:
-        with Race(partial(open_sqlite, str(tmp_path / "other.db")), 8) as race:
-            rounds = race.run(play, scale(20, 200))
+    count = scale(min(20, place.rounds // 125), place.rounds // 50)
+    makes = [FRESH[place.name](tmp_path, n) for n in range(count)]
+    with scoreboard.line("eight processes make a fresh store", place.name) as line:
+        with Race(place.at(tmp_path), 8) as race:
+            rounds = race.run(partial(plays.fresh_place, makes), len(makes))
         for n, outcomes in enumerate(rounds):
-            line.violations += [f"file {n}: {text}" for text in all_won(outcomes)]
-            with closing(open_sqlite(str(tmp_path / f"fresh-{n}.db"))) as backend:
+            line.violations += [f"store {n}: {text}" for text in all_won(outcomes)]
+            with closing(makes[n]()) as backend:
                 seen = read_back(backend, TENANT, "first")
             assert (seen.revision, len(seen.nodes), seen.defects) == (8, 16, [])
         line.n = len(rounds)
 
 
+@every_shared_place
 def test_four_busy_processes_meet_no_error(
-    tmp_path: Path, scoreboard: Scoreboard, scale: Scale
+    place: Place, tmp_path: Path, scoreboard: Scoreboard, scale: Scale
 ) -> None:
     """'database is locked' is never the caller's problem."""
-    path = str(tmp_path / "store.db")
-    with scoreboard.line("four busy processes meet no error", "sqlite") as line:
-        with Race(partial(open_sqlite, path), 4) as race:
+    make = place.at(tmp_path)
+    with scoreboard.line("four busy processes meet no error", place.name) as line:
+        with Race(make, 4) as race:
             series = race.run(plays.busy, scale(1, 5))
         counts = [[one.answer or 0 for one in outcomes] for outcomes in series]
         print(f"4 processes, commits in {plays.BUSY_S} s by round and process: {counts}")
         line.n = sum(map(sum, counts))
         line.violations += [text for outcomes in series for text in all_won(outcomes)]
         assert min(map(min, counts)) > 0
-        with closing(open_sqlite(path)) as backend:
+        with closing(make()) as backend:
             line.violations += defects(backend)
             page = backend.read([ListSessions(tenant=TENANT, limit=100)])[0]
             heads = [read_back(backend, TENANT, one.id).revision for one in page]

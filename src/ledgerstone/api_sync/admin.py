@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,8 +20,9 @@ from ledgerstone.api_sync.transfer import Progress as CopyProgress
 from ledgerstone.api_sync.transfer import copy_tenant, root_of_tenant, silent
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.commands.restored import RaiseFence, RaiseFloor
 from ledgerstone.commands.turns import VerifySession, VerifyStore
-from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.blobs import Collected
@@ -36,6 +38,9 @@ BYTES_KEPT_S = 3600
 
 NOTES_KEPT_S = 86_400
 """Notes of a node that never came are kept this long."""
+
+FENCE_JUMP = 1 << 20
+"""More leases than one session is granted between a backup and its restore."""
 
 Progress = Callable[[int, int], object]
 
@@ -210,6 +215,22 @@ class Admin:
     def _owners(self) -> list[str]:
         tenant = self._handle.tenant_or_none
         return [tenant] if tenant is not None else self.tenants()
+
+    def after_restore(self, *, jump: int = FENCE_JUMP) -> int:
+        """To be called once when a backup was restored, before workers start; how many sessions.
+
+        Every lease ends and every fence rises by more than may have been granted since the
+        backup, so no fence that a worker or another system remembers is granted again. On
+        PostgreSQL cursors of the feed stay good as well.
+        """
+        tenant, lift = self._handle.tenant, checks.positive(jump, "jump")
+        self._handle.write(RaiseFloor(tenant=tenant, jump=lift))
+        names = self._names(None)
+        for name in names:
+            # Purged in the meantime: its stub was lifted, or has this very fence.
+            with suppress(SessionNotFound):
+                self._handle.write(RaiseFence(tenant=tenant, session=name, jump=lift))
+        return len(names)
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

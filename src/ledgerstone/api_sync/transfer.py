@@ -116,6 +116,7 @@ class _Copy:
         self._progress = progress
         self._tally = Tally()
         self._known: dict[str, int] = {}
+        self._made: list[Row] = []
         self._waiting: list[Chunk] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
@@ -184,15 +185,14 @@ class _Copy:
 
     def _bring_sessions(self) -> None:
         total, done = _count_sessions(self._source), 0
-        after: Row | None = None
         for rows in pages_of(self._source, SESSIONS):
             self._tally.add(SESSIONS.name, rows)
             for row in rows:
                 known = done < self._known[SESSIONS.name]
                 if not known:
-                    self._put(Chunk(SESSIONS.name, [row], after), 0)
+                    self._made.append(row)
+                    self._waiting_rows += 1
                 self._bring_session(row[0], known)
-                after = SESSIONS.key_of(row)
                 self._turns += row[_REVISION]
                 done += 1
                 self._progress("sessions", done, max(done, total))
@@ -256,10 +256,14 @@ class _Copy:
             self._flush()
 
     def _flush(self) -> None:
-        if self._waiting:
-            command = ImportRows(tenant=self._target.tenant, chunks=tuple(self._waiting))
+        """Sessions first, then what belongs to them."""
+        chunks = self._waiting
+        if self._made:
+            chunks = [Chunk(SESSIONS.name, self._made), *chunks]
+        if chunks:
+            command = ImportRows(tenant=self._target.tenant, chunks=tuple(chunks))
             self._written += self._target.write(command)
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        self._made, self._waiting, self._waiting_rows, self._waiting_bytes = [], [], 0, 0
 
     def _prove(self) -> None:
         """The source is what was read, and the target is what the source is."""

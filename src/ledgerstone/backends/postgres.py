@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -100,15 +101,16 @@ class Face:
     ) -> None:
         limit_s = target.statement_timeout_s
         self.clock = ServerClock(clock)
+        self.anchor: AsyncGenerator[None, None] | None = None
         timeout_s = target.connect_timeout_s
         self.pool = Pool(make_driver(target, target.pool_size), timeout_s, known=known)
         self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
         self._hot_pool = Pool(make_driver(target, 1), timeout_s, known=True)
         line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls)
-        self.hot = make_flusher(line, self.slow.write)
+        self.hot = make_flusher(line, self.slow)
         self._queue_pool = Pool(make_driver(target, 1), timeout_s, known=True)
         queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims)
-        self.queue = make_flusher(queue, self.slow.write)
+        self.queue = make_flusher(queue, self.slow)
 
     def fast(self, command: Command[Any]) -> Any:
         """What carries the command out in one round trip; None when nothing does."""
@@ -284,6 +286,9 @@ class PostgresBackend:
                 face = self._faces[loop] = Face(
                     async_driver, AsyncFlusher, self._target, self._clock, known=True
                 )
+            face.anchor = _until_the_loop_ends(face)
+            with suppress(StopIteration):
+                face.anchor.__anext__().send(None)
         return face
 
     def _check_usable(self) -> None:
@@ -291,6 +296,14 @@ class PostgresBackend:
             raise StoreClosed(f"the store {self._target.shown} is closed")
         if os.getpid() != self._pid:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
+
+
+async def _until_the_loop_ends(face: Face) -> AsyncGenerator[None, None]:
+    """asyncio.run closes generators that were begun on its loop: so ends a face with its loop."""
+    try:
+        yield
+    finally:
+        face.close()
 
 
 def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ledgerstone.backends.postgres_heads import Key, Known, keep_run
-from ledgerstone.backends.postgres_plan import Plan
+from ledgerstone.backends.postgres_plan import EXPIRES, UPDATED, Plan
 from ledgerstone.backends.postgres_port import Blobs, Ints, Texts
 from ledgerstone.sql.tx import Row
 
@@ -88,6 +88,17 @@ class Asked(msgspec.Struct, frozen=True):
     wants: int = 0
 
 
+def stamp(known: Known) -> int:
+    """By what the server knows a head again: who wrote it, and its times, in 64 bits with a sign.
+
+    The number of a transaction alone is not enough: after a failover, numbers of transactions that
+    were lost are given out again.
+    """
+    times: int = (known.head[UPDATED] ^ known.head[EXPIRES]) & 0xFFFFFFFF
+    mixed = known.version << 32 | times
+    return mixed - (1 << 64) if mixed >> 63 else mixed
+
+
 class Parcel:
     """The arrays of one call."""
 
@@ -112,8 +123,7 @@ class Parcel:
             self.ints += (None, None, 0, asked.wants, 0)
         else:
             before = plan.before
-            # Without a transaction's number nobody has read this head: then it never fits.
-            self.ints += (before.head[0], before.version, plan.live, plan.flags, plan.now_us)
+            self.ints += (before.head[0], stamp(before), plan.live, plan.flags, plan.now_us)
         self.texts += (*asked.key, asked.turn, asked.run)
 
     def _heads(self, group: Sequence[Asked]) -> None:

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ledgerstone.backends.postgres_line import Job
 from ledgerstone.backends.postgres_port import ConnectionLost
-from ledgerstone.commands import Command
+from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
+from ledgerstone.commands.work import EnqueueWork, ListWork
 from ledgerstone.errors import OutcomeUnknown, Unavailable
+from ledgerstone.records.work import Batch
 from ledgerstone.trampoline import run_now
 
 if TYPE_CHECKING:
     import asyncio
 
-Slow = Callable[[Command[Any]], Coroutine[Any, Any, Any]]
+
+class Slow(Protocol):
+    """The interactive way of the same face."""
+
+    async def write(self, command: Command[Any]) -> Any: ...
+
+    async def read(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
 
 
 class Gathering(Protocol):
@@ -159,14 +167,31 @@ def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
 async def _carry_out(job: Job, slow: Slow) -> Any:
     """The interactive way. A command that may be there already is repeated, which finds it by its
     turn, token or id; when that can not be done, nobody knows."""
+    command = job.command
     try:
-        answer = await slow(job.command)
+        if job.unsure and isinstance(command, EnqueueWork):
+            return await _find_batch(command, slow)
+        answer = await slow.write(command)
     except Unavailable as error:
         if not job.unsure:
             raise
         raise OutcomeUnknown(
             f"the connection was lost while the command was under way ({error}); repeat the call"
         ) from error
-    if job.unsure and isinstance(job.command, ReleaseLease) and answer is False:
+    if job.unsure and isinstance(command, ReleaseLease) and answer is False:
         raise OutcomeUnknown("the lease is gone: by this call, or before it")
     return answer
+
+
+async def _find_batch(command: EnqueueWork, slow: Slow) -> Batch:
+    """A batch that may have been queued: when it is not there, it may also have been done."""
+    wanted = command.batch
+    query = ListWork(tenant=command.tenant, session=wanted.session)
+    batches: list[Batch] = (await slow.read([query]))[0]
+    for batch in batches:
+        if batch.id == wanted.id:
+            return batch
+    raise OutcomeUnknown(
+        "the connection was lost while the batch was queued, and it is not there now: it may have "
+        "been taken and done"
+    )

@@ -26,7 +26,7 @@ from ledgerstone.backends.postgres_apply import (
 from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_heads import Heads, Key
-from ledgerstone.backends.postgres_plan import MAKES_RUN, Plan, Unplanned, plan
+from ledgerstone.backends.postgres_plan import ENQUEUED, MAKES_RUN, Plan, Unplanned, plan
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
 from ledgerstone.clock import monotonic_s
@@ -49,11 +49,12 @@ HOT = frozenset({CommitTurn, TakeLease, RenewLease, ReleaseLease, EnqueueWork})
 
 class Job:
     """One command on its way. `slow`: it has to go the interactive way, for which `unsure` says
-    that it may have been carried out already."""
+    that it may have been carried out already; `lost_seq` is the place in the queue that it was
+    given then."""
 
     __slots__ = (
-        "answer", "asked", "bytes", "command", "done", "error", "future", "key", "plan", "slow",
-        "tries", "unsure", "wants",
+        "answer", "asked", "bytes", "command", "done", "error", "future", "key", "lost_seq", "plan",
+        "slow", "tries", "unsure", "wants",
     )  # fmt: skip
 
     def __init__(self, command: Command[Any]) -> None:
@@ -64,6 +65,7 @@ class Job:
         self.wants = 0
         self.tries = 0
         self.bytes = 0
+        self.lost_seq: int | None = None
         self.done = self.slow = self.unsure = False
         self.answer: Any = None
         self.error: BaseException | None = None
@@ -139,6 +141,8 @@ class Line:
         job.plan = None
         known = None if job.wants else self.heads.get(job.key)
         if known is not None:
+            if job.lost_seq is not None and known.head[ENQUEUED] >= job.lost_seq:
+                return False
             try:
                 job.plan = plan(job.command, job.key, known, self._clock.now_us(), self.claims)
             except Unplanned as why:
@@ -160,8 +164,6 @@ class Line:
             turn = command.turn
             run = None if command.run is None else command.run.id
             job.bytes = sum([len(node.body) for node in command.nodes])
-        if made is not None and made.error is not None:
-            turn = None
         return Asked(job.key, turn, run, made, job.wants)
 
     def take(self) -> list[Job]:
@@ -210,15 +212,23 @@ class Line:
         failed, and each goes the slow way, alone."""
         for place, job in enumerate(group, start=1):
             if judged is None:
-                self.heads.forget(job.key)
-                job.unsure = job.unsure or unsure
-                self._finish(job, slow=True)
+                self._fail(job, unsure=unsure)
                 continue
             verdict = judged.verdicts.get(place)
             if verdict is None:
                 self._succeed(job, judged.version)
             else:
                 self._again(job, verdict)
+
+    def _fail(self, job: Job, *, unsure: bool) -> None:
+        self.heads.forget(job.key)
+        job.unsure = job.unsure or unsure
+        if unsure and isinstance(job.command, EnqueueWork) and job.plan is not None:
+            # It may be queued, taken and completed by now: look before it is queued again.
+            job.lost_seq = job.lost_seq or job.plan.after.head[ENQUEUED]
+            if self._prepare(job):
+                return
+        self._finish(job, slow=True)
 
     def _succeed(self, job: Job, version: int) -> None:
         made = job.plan

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ledgerstone.backends.postgres_port import Blobs, Ints, Texts
 from ledgerstone.sql.tx import Row
 
 CHUNK_ROWS = 500
@@ -44,7 +45,8 @@ class ManyInsert:
         text = self._texts.get(kinds)
         if text is None:
             text = self._texts[kinds] = self._text(kinds)
-        return text, [column for column, kind in zip(columns, kinds, strict=True) if kind]
+        given = zip(columns, kinds, strict=True)
+        return text, [_array(column, kind) for column, kind in given if kind]
 
     def _text(self, kinds: tuple[type | None, ...]) -> str:
         given = [n for n, kind in enumerate(kinds) if kind is not None]
@@ -54,6 +56,26 @@ class ManyInsert:
         )
         names = ", ".join(f"c{n}" for n in given)
         return f"{self._head} select {picked} from unnest({arrays}) as u ({names}){self._tail}"
+
+
+def _array(column: list[Any], kind: type) -> list[Any]:
+    """The column as an array in its binary form; text that has to be escaped takes the long way."""
+    if kind is bytes:
+        return Blobs(column)
+    if kind is not str:
+        return Ints(column)
+    joined = "".join([text for text in column if text is not None])
+    if "\0" in joined or "\x01" in joined or not (joined.isascii() or _is_text(joined)):
+        return column
+    return Texts(column)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kind(column: list[Any]) -> type | None:

@@ -19,7 +19,7 @@ from ledgerstone.sql.handlers import WRITES
 from ledgerstone.sql.tx import Row
 from ledgerstone.trampoline import run_now
 
-OWNER, EXPIRES = 16, 19
+OWNER, EXPIRES, UPDATED, ENQUEUED = 16, 19, 20, 28
 """Places in the row of a head, as `find_head` gives it: number 0, tip 6, runs 27."""
 
 USES, MAKES_RUN, IS_TIMED, WANTS_STATE, IS_DELETED = 1, 2, 4, 8, 16

@@ -31,7 +31,7 @@ from ledgerstone.sql.tx import Row
 GROUP_MAX = 128
 SENDS_MAX = 3
 TAKE = "select * from ledger_take($1, $2, $3, $4, $5, $6)"
-CLAIM = "select * from ledger_claim($1, $2, $3, $4)"
+CLAIM = "select * from ledger_claim($1, $2, $3, $4, $5, $6, $7, $8)"
 RENEW = "select * from ledger_renew_claims($1, $2, $3, $4)"
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS

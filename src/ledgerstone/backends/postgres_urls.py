@@ -102,6 +102,13 @@ class Target(msgspec.Struct, frozen=True):
             # Planning takes longer than most of our statements, and their plans do not depend on
             # the values that are bound.
             "plan_cache_mode": "force_generic_plan",
+            # Every statement is written for loops over indexes, as SQLite runs it. Whatever else is
+            # good for a table that is small would be kept when it has grown.
+            "enable_seqscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
+            "enable_bitmapscan": "off",
+            "random_page_cost": "1.1",
             # For those who are gone without a word: what they hold is free again after this.
             "statement_timeout": str(limit_ms),
             "idle_in_transaction_session_timeout": str(limit_ms),

@@ -16,6 +16,7 @@ from ledgerstone.cli import (
     gc,
     inbox,
     migrate,
+    restored,
     root,
     runs,
     sessions,
@@ -53,6 +54,7 @@ for verb in (
     copy,
     gc,
     migrate,
+    restored,
     doctor,
 ):
     app.command(epilog=verb.EXAMPLE)(verb.run)

@@ -16,6 +16,7 @@ from ledgerstone.commands import feed as feed_commands
 from ledgerstone.commands import leases as lease_commands
 from ledgerstone.commands import memories as memory_commands
 from ledgerstone.commands import nodes as node_commands
+from ledgerstone.commands import restored as restored_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
@@ -46,6 +47,7 @@ from ledgerstone.model import (
     purges,
     ready,
     recovery,
+    restored,
     run_lists,
     runs,
     session_lists,
@@ -83,6 +85,8 @@ WRITES: dict[type[Command[Any]], Handler] = {
     lease_commands.RenewLease: leases.renew_lease,
     lease_commands.ReleaseLease: leases.release_lease,
     lease_commands.BreakLease: leases.break_lease,
+    restored_commands.RaiseFence: restored.raise_fence,
+    restored_commands.RaiseFloor: restored.raise_floor,
     run_commands.PutRun: runs.put_run,
     attachment_commands.RecordIntent: attachments.record_intent,
     attachment_commands.ForgetAttachment: attachments.forget_attachment,

@@ -12,6 +12,7 @@ from ledgerstone.model.rows import SessionRow
 from ledgerstone.model.state import Tx
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.guard import check_alive
+from ledgerstone.rules.leases import FLOOR_STUB
 from ledgerstone.rules.rows import HeadRow
 
 
@@ -90,6 +91,9 @@ def make(tx: Tx, tenant: str, session_id: str, session: Session) -> Standing:
     head = HeadRow(number, updated_us=session.updated_us or created_us)
     if stub is not None:
         head.incarnation, head.fence = stub.incarnation + 1, stub.fence
+    floor = tx.state.stubs.get((tenant, FLOOR_STUB))
+    if floor is not None:
+        head.fence = max(head.fence, floor.fence)
     row = to_row(session, number, created_us)
     tx.state.sessions.insert((tenant, session_id), row)
     tx.state.session_ids.insert((number,), session_id)

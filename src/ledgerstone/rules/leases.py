@@ -7,6 +7,9 @@ from ledgerstone.errors import Fenced, LeaseExpired
 from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.rows import HeadRow
 
+FLOOR_STUB = ""
+"""The stub of no session: after a restore it says which fence new sessions begin with."""
+
 
 def take(head: HeadRow, command: TakeLease, now_us: int) -> bool:
     """Grant the lease in the row; False while another owner's lease lives."""

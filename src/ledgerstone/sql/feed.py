@@ -30,5 +30,5 @@ async def read_feed(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
 
 async def feed_end(tx: Tx, query: FeedEnd) -> int:
     """The newest position; 0 before the first commit."""
-    row = await tx.one("feed_end")
+    row = await tx.one("feed_end", query.tenant)
     return 0 if row is None else row[0] or 0

@@ -25,6 +25,7 @@ from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import read_body
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.guard import check_alive, is_live
+from ledgerstone.rules.leases import FLOOR_STUB
 from ledgerstone.rules.rows import RECENCY_SHIFT, HeadRow
 from ledgerstone.sql.budgets import change_user
 from ledgerstone.sql.heads import base_of, find_head, need_head
@@ -60,11 +61,12 @@ async def insert_session(
 ) -> HeadRow:
     """The rows of a new session; a purged namesake hands on its fence and incarnation."""
     incarnation, fence = 1, 0
-    stub = await tx.one("get_stub", tenant, session.id)
-    if stub is not None:
-        if stub[3]:
+    for id, last, last_fence, retired in await tx.all("stubs_of", tenant, session.id):
+        if retired:
             raise SessionRetired(session.id)
-        incarnation, fence = stub[0] + 1, stub[1]
+        fence = max(fence, last_fence)
+        if id != FLOOR_STUB:
+            incarnation = last + 1
     created_us = session.created_us or tx.now_us
     updated_us = session.updated_us or created_us
     row = await tx.one(

@@ -4,6 +4,15 @@
 -- What a purged session left behind.
 select incarnation, fence, link, retired from stubs where tenant = :tenant and id = :id
 
+-- name: stubs_of(tenant, id)
+-- What a new session goes on from: its own stub, and the one of no session.
+select id, incarnation, fence, retired from stubs
+where tenant = :tenant and id in (:id, '') order by id
+
+-- name: raise_stubs(tenant, jump)
+-- Lift the fences of all.
+update stubs set fence = fence + :jump where tenant = :tenant
+
 -- name: put_stub(tenant, id, incarnation, fence, link, retired)
 -- Leave a stub; once retired it stays retired.
 insert into stubs (tenant, id, incarnation, fence, link, retired)

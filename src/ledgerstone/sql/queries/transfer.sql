@@ -205,6 +205,89 @@ order by day, model, provider, source, currency limit :limit
 select queue, priority, due_us from ready
 where number = :number and queue > :after order by queue limit :limit
 
+-- name: import_places(tenant, ids)
+-- Those of the named sessions that are there: numbers, and what tells whether they are the same.
+select s.id, s.number, h.runs, s.incarnation, h.revision, h.fence, h.link
+from sessions s join heads h on h.number = s.number
+where s.tenant = :tenant and s.purged = 0 and s.id in (select value from json_each(:ids))
+
+-- name: import_numbers(tenant, after)
+-- The numbers of the sessions that were made a moment ago.
+select id, number from sessions
+where tenant = :tenant and purged = 0 and number > :after
+
+-- name: last_number()
+-- The greatest number of any session.
+select coalesce(max(number), 0) from sessions
+
+-- name: import_session(tenant, id, incarnation, user, app, title, model, cwd, status, metadata, parent, cause, created_us, deleted_us, recency)
+-- A session as it is.
+insert into sessions (tenant, id, incarnation, "user", app, title, model, cwd, status, metadata,
+  parent, cause, created_us, deleted_us, recency)
+values (:tenant, :id, :incarnation, :user, :app, :title, :model, :cwd, :status, :metadata,
+  :parent, :cause, :created_us, :deleted_us, :recency)
+
+-- name: import_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, fence, owner, token, claimed_us, expires_us, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint, enqueued, touched_us, runs)
+-- Its head.
+insert into heads (number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live,
+  branched, named, amended, fence, owner, token, claimed_us, expires_us, updated_us, link,
+  active_run, open_run, latest_run, ledger, checkpoint, enqueued, touched_us, runs)
+values (:number, :revision, :ord, :leaf, :tip, :tip_seq, :messages, :users, :first_user, :live,
+  :branched, :named, :amended, :fence, :owner, :token, :claimed_us, :expires_us, :updated_us, :link,
+  :active_run, :open_run, :latest_run, :ledger, :checkpoint, :enqueued, :touched_us, :runs)
+
+-- name: import_run(key, id, first_ord, last_ord, tenant, status, parent_run, created_us, body, seal)
+-- What a session knows of a run.
+insert into runs (key, id, first_ord, last_ord, tenant, status, parent_run, created_us, body, seal)
+values (:key, :id, :first_ord, :last_ord, :tenant, :status, :parent_run, :created_us, :body, :seal)
+
+-- name: import_stub(tenant, id, incarnation, fence, link, retired)
+-- What stays of a purged session.
+insert into stubs (tenant, id, incarnation, fence, link, retired)
+values (:tenant, :id, :incarnation, :fence, :link, :retired)
+
+-- name: import_memory(tenant, namespace, key, value, ttl_us, created_us, updated_us, expires_us)
+-- A memory.
+insert into memories (tenant, namespace, key, value, ttl_us, created_us, updated_us, expires_us)
+values (:tenant, :namespace, :key, :value, :ttl_us, :created_us, :updated_us, :expires_us)
+
+-- name: import_vector(tenant, kind, id, model, change, vector, session, namespace, metadata, created_us)
+-- A vector.
+insert into embeddings (tenant, kind, id, model, change, vector, session, namespace, metadata,
+  created_us)
+values (:tenant, :kind, :id, :model, :change, :vector, :session, :namespace, :metadata,
+  :created_us)
+
+-- name: import_branch(number, name, leaf)
+-- A branch.
+insert into branches (number, name, leaf) values (:number, :name, :leaf)
+
+-- name: import_document(number, name, body)
+-- A document.
+insert into documents (number, name, body) values (:number, :name, :body)
+
+-- name: import_ticket(tenant, id, number, run, status, reason, created_us, expires_us, body)
+-- A ticket.
+insert into tickets (tenant, id, number, run, status, reason, created_us, expires_us, body)
+values (:tenant, :id, :number, :run, :status, :reason, :created_us, :expires_us, :body)
+
+-- name: import_execution(tenant, id, number, call, message, run, ticket, status, fence, created_us, body)
+-- An execution.
+insert into executions (tenant, id, number, call, message, run, ticket, status, fence, created_us,
+  body)
+values (:tenant, :id, :number, :call, :message, :run, :ticket, :status, :fence, :created_us,
+  :body)
+
+-- name: import_dead(tenant, id, number, dead_us, reason, body)
+-- A dead letter.
+insert into dead_work (tenant, id, number, dead_us, reason, body)
+values (:tenant, :id, :number, :dead_us, :reason, :body)
+
+-- name: import_calls(number, calls, succeeded, failed, duration_ms)
+-- Counted tool calls.
+insert into call_sums (number, calls, succeeded, failed, duration_ms)
+values (:number, :calls, :succeeded, :failed, :duration_ms)
+
 -- name: import_kept_run(tenant, id, session, status, parent_run, created_us, body)
 -- A record that outlived its session.
 insert into kept_runs (tenant, id, session, status, parent_run, created_us, body)
@@ -218,6 +301,26 @@ insert into work (number, later, seq, queue, priority, id, source_key, delivery,
 values (:number, :later, :seq, :queue, :priority, :id, :source_key, :delivery, :slot, :merge,
   :available_us, :max_attempts, :backoff_us, :payloads, :enqueued_us, :attempts, :last_error, :claim,
   :claim_fence, :claim_token, :claim_owner, :claimed_us, :claim_expires_us)
+
+-- name: import_turn(number, revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects, usage_digest)
+-- A commit; it stands in the feed after all that were imported before it.
+insert into turns (number, revision, id, kind, hash, link, created_us, leaf, first_ord, count,
+  usage, effects, usage_digest)
+values (:number, :revision, :id, :kind, :hash, :link, :created_us, :leaf, :first_ord, :count,
+  :usage, :effects, :usage_digest)
+
+-- name: import_usage_day(tenant, number, day, model, provider, source, currency, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano)
+-- What was used on a day.
+insert into usage_days (tenant, number, day, model, provider, source, currency, calls, input,
+  output, cached_input, cache_write, reasoning, total, cost_nano)
+values (:tenant, :number, :day, :model, :provider, :source, :currency, :calls, :input,
+  :output, :cached_input, :cache_write, :reasoning, :total, :cost_nano)
+
+-- name: import_ready(tenant, number, queue, priority, due_us)
+-- A place in the line of workers, unless it was brought before.
+insert into ready (tenant, number, queue, priority, due_us)
+values (:tenant, :number, :queue, :priority, :due_us)
+on conflict do nothing
 
 -- name: import_attachment(tenant, session, id, uri, intent_us, committed_us)
 -- An attachment with its stamp.

@@ -17,7 +17,15 @@ from typing import Any
 
 from ledgerstone.clock import monotonic_s
 
-PRELOAD = ["ledgerstone", "ledgerstone.testing.faults.victims", "ledgerstone.testing.faults.races"]
+# What is not installed is passed over.
+PRELOAD = [
+    "ledgerstone",
+    "ledgerstone.testing.faults.victims",
+    "ledgerstone.testing.faults.races",
+    "ledgerstone.backends.postgres",
+    "ledgerstone.backends.postgres_psycopg",
+    "ledgerstone.backends.postgres_asyncpg",
+]
 JOIN_S = 30.0
 
 _FAILED = b"!"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from ledgerstone.testing.servers.databases import DatabaseServer, Emptying
 
@@ -54,6 +55,12 @@ class Places:
     def blank(self) -> str:
         """The url of a database in which there is nothing at all."""
         return self.server.url(self._new("template1"))
+
+    def drop(self, url: str) -> None:
+        """A database of `fresh` or `blank` that is not needed any more."""
+        name = urlsplit(url).path[1:]
+        self.server.drop_databases(name)
+        self._made.remove(name)
 
     def close(self) -> None:
         if self._empty is not None:

@@ -18,6 +18,9 @@
 --   held    another transaction holds the head, and this call does not wait (mode & 2)
 --   slow    there are budgets, or an id is taken: the handler has to look
 --
+-- `version` is the number of the transaction that wrote a head (xmin). What a plan is compared by has
+-- its times mixed in: after a failover, numbers of transactions that were lost are given out again.
+--
 -- Nothing is judged before its head is locked, and by a later statement than the one that locked:
 -- only then it sees what was committed while it waited. Leases are judged by the clock after that.
 
@@ -100,7 +103,8 @@ begin
 end
 $$;
 
--- One word per command: whether all that its plan assumed is so.
+-- One word per command: whether all that its plan assumed is so. Scalar subqueries with a limit
+-- instead of `exists`: that one may be planned as a hash over the whole table.
 create or replace function ledger_judge(
   mode bigint, clock bigint, words text[], sizes bigint[], ints bigint[], texts varchar[]
 ) returns text[] language plpgsql volatile
@@ -118,23 +122,25 @@ begin
       when (h.deleted_us is not null) <> (ints[n * 5 - 1] & 16 <> 0) then 'moved'
       when (h.owner is not null and h.expires_us > clock) <> (ints[n * 5 - 2] = 1) then 'moved'
       when ints[n * 5 - 1] & 4 <> 0 and abs(clock - ints[n * 5]) > 250000 then 'moved'
-      when texts[n * 4 - 1] is not null and exists (
-        select from turns t
-        where t.id = texts[n * 4 - 1] and t.number = h.number and t.tenant = texts[n * 4 - 3])
-        then 'known'
-      when ints[n * 5 - 1] & 2 <> 0 and (
-        exists (select from runs r where r.id = texts[n * 4] and r.realm = texts[n * 4 - 3])
-        or exists (select from kept_runs k
-          where k.tenant = texts[n * 4 - 3] and k.id = texts[n * 4])) then 'run'
-      when ints[n * 5 - 1] & 1 <> 0 and exists (
-        select from budgets b where b.tenant = texts[n * 4 - 3]) then 'slow'
+      when texts[n * 4 - 1] is not null and (
+        select true from turns t
+        where t.id = texts[n * 4 - 1] and t.number = h.number and t.tenant = texts[n * 4 - 3]
+        limit 1) then 'known'
+      when ints[n * 5 - 1] & 2 <> 0 and coalesce((
+        select true from runs r where r.id = texts[n * 4] and r.realm = texts[n * 4 - 3] limit 1), (
+        select true from kept_runs k where k.tenant = texts[n * 4 - 3] and k.id = texts[n * 4]
+        limit 1)) then 'run'
+      when ints[n * 5 - 1] & 1 <> 0 and (
+        select true from budgets b where b.tenant = texts[n * 4 - 3] limit 1) then 'slow'
       else 'ok'
     end
     from generate_series(1, sizes[1]) n left join lateral (
       select h.number, h.owner, h.expires_us, s.deleted_us
       from heads h join sessions s on s.number = h.number
       where h.number = ints[n * 5 - 4] and h.tenant = texts[n * 4 - 3]
-        and h.xmin::text::bigint = ints[n * 5 - 3] and s.purged = 0
+        and (h.xmin::text::bigint << 32) | ((h.updated_us # h.expires_us) & 4294967295)
+          = ints[n * 5 - 3]
+        and s.purged = 0
       limit 1
     ) h on true
     order by n);
@@ -142,9 +148,9 @@ begin
     -- An earlier call failed since an id is taken: whose?
     for _at in
       select distinct ints[_i + r * 7 + 1] from generate_series(0, sizes[3] - 1) r
-      where exists (
-        select from nodes n
-        where n.id = texts[_t + r * 5 + 5] and n.key >> 32 = ints[_i + r * 7 + 2] >> 32)
+      where (
+        select true from nodes n
+        where n.id = texts[_t + r * 5 + 5] and n.key >> 32 = ints[_i + r * 7 + 2] >> 32 limit 1)
     loop
       _words[_at] := 'slow';
     end loop;
@@ -156,11 +162,11 @@ begin
       + sizes[10] + sizes[11];
     for _at in
       select distinct ints[_i + r * 9 + 1] from generate_series(0, sizes[12] - 1) r
-      where exists (
-        select from work w where w.number = ints[_i + r * 9 + 2] and w.id = texts[_t + r * 6 + 2])
-      or texts[_t + r * 6 + 3] is not null and exists (
-        select from work w
-        where w.number = ints[_i + r * 9 + 2] and w.source_key = texts[_t + r * 6 + 3])
+      where coalesce((
+        select true from work w
+        where w.number = ints[_i + r * 9 + 2] and w.id = texts[_t + r * 6 + 2] limit 1), (
+        select true from work w
+        where w.number = ints[_i + r * 9 + 2] and w.source_key = texts[_t + r * 6 + 3] limit 1))
     loop
       _words[_at] := 'slow';
     end loop;

@@ -116,7 +116,7 @@ declare
   _wanted bigint := cardinality(ttls);
   _given bigint := 0;
   _clock bigint;
-  _seen bigint[] := '{}';
+  _left bigint[] := '{}';
   _numbers bigint[];
   _free bigint[];
   _empty bigint[];
@@ -127,6 +127,7 @@ declare
   _ids text[];
   _spent boolean[];
   _nth bigint[];
+  _at bigint;
 begin
   perform set_config('ledgerstone.tenant', who, true);
   for _ in 1 .. 64 loop
@@ -150,10 +151,9 @@ begin
         select h.number from heads h where h.number = r.number and h.tenant = who
         for no key update skip locked
       ) h
-      where r.number <> all (_seen)
+      where r.number <> all (_left)
       limit _wanted - _given);
     exit when cardinality(_numbers) = 0;
-    _seen := _seen || _numbers;
     _clock := coalesce(given_us, ledger_clock());
     update work w set later = 0
     where w.number = any (_numbers) and w.queue = line and w.later = 1 and w.available_us <= _clock;
@@ -214,63 +214,52 @@ begin
         array_fill(9223372036854775807, array[cardinality(_free)]),
         array_fill(most, array[cardinality(_free)])) g;
     end if;
+    update heads h set fence = h.fence + 1, owner = texts[(_given + c.place) * 4 - 3],
+      token = texts[(_given + c.place) * 4 - 2], claimed_us = _clock,
+      expires_us = _clock + ttls[_given + c.place]
+    from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
+    where c.n = 1 and not c.spent and h.number = c.number;
+    update ready r set due_us = _clock + ttls[_given + c.place]
+    from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
+    where c.n = 1 and not c.spent and r.number = c.number and r.queue = line;
     return query
-    with chosen as materialized (
-      select c.*, h, h.fence + 1 as granted, s.id as session, s.incarnation,
-        texts[(_given + c.place) * 4 - 3] as owner, texts[(_given + c.place) * 4 - 2] as token,
-        texts[(_given + c.place) * 4 - 1] as claim, texts[(_given + c.place) * 4] as claim_token,
-        _clock + ttls[_given + c.place] as ends_us
-      from unnest(_places, _owners, _ids, _spent, _nth) c (place, number, batch, spent, n)
-      cross join lateral (select h.* from heads h where h.number = c.number limit 1) h
-      cross join lateral (
-        select s.id, s.incarnation from sessions s where s.number = c.number limit 1) s
-    ), granted as (
-      update heads h set fence = c.granted, owner = c.owner, token = c.token, claimed_us = _clock,
-        expires_us = c.ends_us
-      from chosen c where c.n = 1 and not c.spent and h.number = c.number
-    ), moved as (
-      update ready r set due_us = c.ends_us
-      from chosen c where c.n = 1 and not c.spent and r.number = c.number and r.queue = line
-    ), owned as (
-      update work w set attempts = w.attempts + 1, claim = c.claim, claim_fence = c.granted,
-        claim_token = c.claim_token, claim_owner = c.owner, claimed_us = _clock,
-        claim_expires_us = c.ends_us
-      from chosen c where not c.spent and w.number = c.number and w.id = c.batch
-      returning c.place, c.h, c.session, c.incarnation, c.granted, c.owner as holder, c.token,
-        c.ends_us, w
-    )
-    select _given + o.place, 'ok', o.session, pg_current_xact_id()::xid::text::bigint,
-      (o.h).number, o.incarnation, null::bigint, (o.h).revision, (o.h).ord, (o.h).leaf,
-      (o.h).tip, (o.h).tip_seq, (o.h).messages, (o.h).users, (o.h).first_user, (o.h).live,
-      (o.h).branched, (o.h).named, (o.h).amended, o.granted, o.holder::text, o.token::text,
-      _clock, o.ends_us, (o.h).updated_us, (o.h).link, (o.h).active_run,
-      (o.h).open_run, (o.h).latest_run, (o.h).ledger, (o.h).checkpoint, (o.h).runs,
-      (o.h).enqueued,
-      (select n.id from nodes n where n.key = ((o.h).number << 32) + (o.h).tip),
-      (o.w).seq, (o.w).queue, (o.w).priority, (o.w).id, (o.w).source_key, (o.w).delivery,
-      (o.w).slot, (o.w).merge, (o.w).available_us, (o.w).max_attempts, (o.w).backoff_us,
-      (o.w).payloads, (o.w).enqueued_us, (o.w).attempts, (o.w).last_error, (o.w).claim,
-      (o.w).claim_fence, (o.w).claim_token, (o.w).claim_owner, (o.w).claimed_us,
-      (o.w).claim_expires_us
-    from owned o
-    union all
-    select _given + c.place, 'slow',
-      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-      null, null, null, null, null, null, null, null
-    from chosen c where c.n = 1 and c.spent;
+    update work w set attempts = w.attempts + 1, claim = texts[(_given + c.place) * 4 - 1],
+      claim_fence = h.fence, claim_token = texts[(_given + c.place) * 4], claim_owner = h.owner,
+      claimed_us = _clock, claim_expires_us = h.expires_us
+    from unnest(_places, _owners, _ids, _spent) c (place, number, batch, spent)
+      join heads h on h.number = c.number join sessions s on s.number = c.number
+    where not c.spent and w.number = c.number and w.id = c.batch
+    returning _given + c.place, 'ok', s.id, pg_current_xact_id()::xid::text::bigint,
+      h.number, s.incarnation, s.deleted_us, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
+      h.messages, h.users, h.first_user, h.live, h.branched, h.named, h.amended, h.fence, h.owner,
+      h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
+      h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
+      (select n.id from nodes n where n.key = (h.number << 32) + h.tip),
+      w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
+      w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
+      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us;
+    if true = any (_spent) then
+      for _at in
+        select c.place from unnest(_places, _spent, _nth) c (place, spent, n) where c.spent and c.n = 1
+      loop
+        place := _given + _at;
+        word := 'slow';
+        return next;
+        _left := _left || _free[_at];
+      end loop;
+    end if;
     _given := _given + cardinality(_free);
     exit when _given = _wanted;
   end loop;
 end
 $$;
 
--- The next group of batches for each claimant, under its live lease; one claimant per session. `ints`
--- per claimant: fence, ttl, how many at most; `texts`: session, token of the lease, claim, owner, token
--- of the claim, boundary, queue or null. Answers one row per batch; nothing for who gets nothing.
+-- The next group of batches for each claimant, under its live lease; one claimant per session. Per
+-- claimant: `sessions`, `queues` (null: any), `fences`, `ttls`, and five `texts`: token of the lease,
+-- claim, owner, token of the claim, boundary. Answers one row per batch; nothing for who gets nothing.
 create or replace function ledger_claim(
-  who text, given_us bigint, ints bigint[], texts varchar[]
+  who text, given_us bigint, most bigint, sessions varchar[], queues varchar[], fences bigint[],
+  ttls bigint[], texts varchar[]
 ) returns table (
   place bigint, word text,
   seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
@@ -284,71 +273,94 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-  _count bigint := cardinality(ints) / 3;
   _clock bigint;
   _numbers bigint[];
   _ends bigint[];
-  _ripe boolean;
+  _fits boolean[];
+  _places bigint[];
+  _owners bigint[];
+  _ids text[];
+  _queues text[];
+  _spent bigint[];
+  _moved boolean;
 begin
   perform set_config('ledgerstone.tenant', who, true);
   _numbers := array(
-    select (select s.number from sessions s
-      where s.tenant = who and s.id = texts[n * 7 - 6] and s.purged = 0 and s.deleted_us is null)
-    from generate_series(1, _count) n order by n);
-  perform from heads h where h.number = any (_numbers) and h.tenant = who
-  order by h.number for no key update;
+    select h.number from heads h
+    where h.tenant = who and h.number = any (array(
+      select s.number from sessions s
+      where s.tenant = who and s.id = any (ledger_claim.sessions) and s.purged = 0))
+    order by h.number for no key update);
   _clock := coalesce(given_us, ledger_clock());
-  -- Who may claim, and when its lease ends; null for whom the handler has to look.
-  select array_agg(case when h.fits then q.number end order by q.n),
-    array_agg(h.expires_us order by q.n), bool_or(h.ripe)
-  into _numbers, _ends, _ripe
-  from unnest(_numbers) with ordinality q (number, n)
-  left join lateral (
-    select h.expires_us,
-      h.fence = ints[q.n * 3 - 2] and h.owner is not null and h.token = texts[q.n * 7 - 5]
-        and h.expires_us > _clock and s.purged = 0 and s.deleted_us is null
-        and not exists (select from work w
-          where w.number = q.number and w.claim = texts[q.n * 7 - 4]) as fits,
-      exists (select from work w
-        where w.number = q.number and w.later = 1 and w.available_us <= _clock) as ripe
-    from heads h join sessions s on s.number = h.number
-    where h.number = q.number and h.tenant = who limit 1
-  ) h on true;
-  if _ripe then
-    update work w set later = 0
-    where w.number = any (_numbers) and w.later = 1 and w.available_us <= _clock;
+  update work w set later = 0
+  where w.number = any (_numbers) and w.later = 1 and w.available_us <= _clock;
+  -- Who may claim, and when its lease ends; null for whom the handler has to look. With each its
+  -- first batch, which is all that most ask for.
+  select array_agg(k.number order by k.n), array_agg(k.ends_us order by k.n),
+    array_agg(k.n) filter (where k.id is not null), array_agg(k.number) filter (where k.id is not null),
+    array_agg(k.id) filter (where k.id is not null),
+    array_agg(k.queue) filter (where k.id is not null),
+    coalesce(array_agg(k.n) filter (where k.spent), '{}'), bool_or(k.due_us <> k.ends_us)
+  into _numbers, _ends, _places, _owners, _ids, _queues, _spent, _moved
+  from (
+    select q.n, h.number, h.expires_us as ends_us, b.*
+    from unnest(ledger_claim.sessions, fences) with ordinality q (id, fence, n)
+    left join lateral (
+      select h.number, h.expires_us
+      from sessions s join heads h on h.number = s.number
+      where s.tenant = who and s.id = q.id and s.purged = 0 and s.deleted_us is null
+        and h.tenant = who and h.fence = q.fence and h.owner is not null
+        and h.token = texts[q.n * 5 - 4] and h.expires_us > _clock
+        and not exists (select from work w where w.number = h.number and w.claim = texts[q.n * 5 - 3])
+      limit 1
+    ) h on true
+    left join lateral (
+      select v.* from ready r cross join lateral (
+        select w.id, w.queue, w.priority, w.seq, r.due_us,
+          w.max_attempts is not null and w.attempts >= w.max_attempts as spent, w.delivery
+        from work w
+        where w.number = h.number and w.queue = r.queue and w.later = 0
+          and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= _clock
+        order by w.priority, w.seq limit 1
+      ) v
+      where r.number = h.number and (queues[q.n] is null or r.queue = queues[q.n])
+      order by v.priority, v.seq limit 1
+    ) b on b.spent or texts[q.n * 5] = 'idle' or b.delivery = 'earliest_safe_boundary'
+    offset 0
+  ) k;
+  if most > 1 and _places is not null then
+    select array_agg(g.place), array_agg(g.number), array_agg(g.id), array_agg(g.queue),
+      coalesce(array_agg(g.place) filter (where g.spent), '{}')
+    into _places, _owners, _ids, _queues, _spent
+    from ledger_groups(_clock, _numbers, queues, fences,
+      array_fill(most, array[cardinality(_numbers)])) g
+    where g.place = any (_places);
+    _moved := true;
+  end if;
+  if _moved then
+    update ready r set due_us = _ends[c.place]
+    from unnest(_places, _owners, _queues) c (place, number, queue)
+    where c.place <> all (_spent) and r.number = c.number and r.queue = c.queue
+      and r.due_us <> _ends[c.place];
   end if;
   return query
-  with chosen as materialized (
-    select c.* from ledger_groups(_clock, _numbers,
-      array(select texts[n * 7] from generate_series(1, _count) n order by n),
-      array(select ints[n * 3 - 2] from generate_series(1, _count) n order by n),
-      array(select ints[n * 3] from generate_series(1, _count) n order by n)) c
-    where c.spent or texts[c.place * 7 - 1] = 'idle' or c.delivery = 'earliest_safe_boundary'
-  ), moved as (
-    update ready r set due_us = c.ends_us
-    from (select distinct x.number, x.queue, _ends[x.place] as ends_us
-      from chosen x where not x.spent) c
-    where r.number = c.number and r.queue = c.queue and r.due_us <> c.ends_us
-  ), owned as (
-    update work w set attempts = w.attempts + 1, claim = texts[c.place * 7 - 4],
-      claim_fence = ints[c.place * 3 - 2], claim_token = texts[c.place * 7 - 2],
-      claim_owner = texts[c.place * 7 - 3], claimed_us = _clock,
-      claim_expires_us = _clock + ints[c.place * 3 - 1]
-    from chosen c where not c.spent and w.number = c.number and w.id = c.id
-    returning c.place, w
-  )
-  select o.place, 'ok', (o.w).seq, (o.w).queue, (o.w).priority, (o.w).id, (o.w).source_key,
-    (o.w).delivery, (o.w).slot, (o.w).merge, (o.w).available_us, (o.w).max_attempts,
-    (o.w).backoff_us, (o.w).payloads, (o.w).enqueued_us, (o.w).attempts, (o.w).last_error,
-    (o.w).claim, (o.w).claim_fence, (o.w).claim_token, (o.w).claim_owner, (o.w).claimed_us,
-    (o.w).claim_expires_us
-  from owned o
-  union all
-  select n, 'slow', null, null, null, null, null, null, null, null, null, null, null, null, null,
-    null, null, null, null, null, null, null, null
-  from generate_series(1, _count) n
-  where _numbers[n] is null or exists (select from chosen c where c.place = n and c.spent);
+  update work w set attempts = w.attempts + 1, claim = texts[c.place * 5 - 3],
+    claim_fence = fences[c.place], claim_token = texts[c.place * 5 - 1],
+    claim_owner = texts[c.place * 5 - 2], claimed_us = _clock,
+    claim_expires_us = _clock + ttls[c.place]
+  from unnest(_places, _owners, _ids) c (place, number, batch)
+  where c.place <> all (_spent) and w.number = c.number and w.id = c.batch
+  returning c.place, 'ok', w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot,
+    w.merge, w.available_us, w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts,
+    w.last_error, w.claim, w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us,
+    w.claim_expires_us;
+  for n in 1 .. cardinality(fences) loop
+    if _numbers[n] is null or n = any (_spent) then
+      place := n;
+      word := 'slow';
+      return next;
+    end if;
+  end loop;
 end
 $$;
 

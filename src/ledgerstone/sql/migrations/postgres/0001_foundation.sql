@@ -101,10 +101,13 @@ create table sessions (
   purged bigint not null default 0,
   seal bigint
 );
-create unique index sessions_id on sessions (tenant, id) where purged = 0;
-create index sessions_recency on sessions (tenant, recency) where purged = 0;
-create index sessions_user on sessions (tenant, "user", recency) where purged = 0;
-create index sessions_created on sessions (tenant, created_us, id) where purged = 0;
+-- One live session per id. Not a partial index, as in SQLite: of a young table the planner would
+-- rather walk all of that than look a number up, and would go on so when the table has grown.
+create unique index sessions_id on sessions
+  (tenant, id, (case when purged = 0 then 0 else number end));
+create index sessions_recency on sessions (tenant, recency);
+create index sessions_user on sessions (tenant, "user", recency);
+create index sessions_created on sessions (tenant, created_us, id);
 create index sessions_parent on sessions (tenant, parent) where parent is not null;
 create index sessions_purged on sessions (number) where purged = 1;
 

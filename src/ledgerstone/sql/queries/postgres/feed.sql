@@ -6,10 +6,20 @@
 select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
 from turns t join sessions s on s.number = t.number
 where t.tenant = :tenant and t.pos > :after and t.pos < (select ledger_horizon())
-  and s.tenant = :tenant and s.purged = 0
+  and s.purged = 0
 order by t.pos limit :limit
 
--- name: feed_end()
+-- name: feed_end(tenant)
 -- The position of the newest commit that a reader of this tenant may see.
 select max(t.pos) from turns t
-where t.tenant = (select ledger_tenant()) and t.pos < (select ledger_horizon())
+where t.tenant = :tenant and t.pos < (select ledger_horizon())
+
+-- name: read_session_feed(tenant, session, after, limit)
+-- Commits of one session after a revision; `lateral`, or all of them would be sorted.
+select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
+from sessions s cross join lateral (
+  select m.* from turns m where m.number = s.number and m.revision > :after
+  order by m.revision limit :limit
+) t
+where s.tenant = :tenant and s.id = :session and s.purged = 0
+order by t.revision

@@ -1,4 +1,5 @@
--- Walks. No join keeps the order of a walk, so it has to be asked for.
+-- Walks. No join keeps the order of a walk, so it has to be asked for. Where one row says which range
+-- of keys is read, `lateral` keeps the planner from walking every node instead.
 
 -- name: path_at(base, leaf, revision)
 -- A path as it was, newest first; a body that was erased since is null.
@@ -27,3 +28,46 @@ with recursive jump (key, parent, seq) as (
   where jump.parent > 0 and :base + jump.parent < jump.key
 )
 select key - :base, parent, seq from jump order by key desc
+
+-- name: read_run(number, run_id, live)
+-- Messages that a run wrote in a session, in commit order.
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us
+from runs r cross join lateral (
+  select m.* from nodes m
+  where m.key between :number * 4294967296 + r.first_ord and :number * 4294967296 + r.last_ord
+    and m.run = r.key & 4294967295 and m.role is not null and m.body is not null
+    and m.deleted_us is null -- if live
+  order by m.key offset 0
+) n
+where r.id = :run_id and r.key >> 32 = :number
+order by n.key
+
+-- name: list_session_nodes(tenant, session, kind, any_kind, message, label, run_id, before_id, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)
+-- Live nodes of one session; `|| ''` since the index over ids would lead past everybody else's.
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.format, n.refs,
+  n.created_us, n.id, n.body, n.deleted_us, s.id
+from sessions s cross join lateral (
+  select m.*, r.id as run_id
+  from nodes m left join runs r on r.key = m.key - (m.key & 4294967295) + m.run
+  where m.key between s.number << 32 and (s.number << 32) + 4294967295 and m.deleted_us is null
+    and m.kind = :kind -- if kind
+    and m.role is not null -- if message
+    and m.label = :label -- if kind, label
+    and coalesce(m.label, '') = :label -- if any_kind, label
+    and r.id = :run_id -- if run_id
+    and m.id < :before_id -- if before_id
+    and m.key > (s.number << 32) + :after_ord -- if by_ord, after_ord
+    and m.key < (s.number << 32) + :after_ord -- if by_ord_desc, after_ord
+    and m.id > :after_id -- if by_id, after_id
+    and m.id < :after_id -- if by_id_desc, after_id
+  order by m.key -- if by_ord
+  order by m.key desc -- if by_ord_desc
+  order by m.id || '' -- if by_id
+  order by m.id || '' desc -- if by_id_desc
+  limit :limit
+) n
+where s.tenant = :tenant and s.id = :session and s.purged = 0
+order by n.key -- if by_ord
+order by n.key desc -- if by_ord_desc
+order by n.id -- if by_id
+order by n.id desc -- if by_id_desc

@@ -11,6 +11,10 @@ with marked as (
 delete from turns where (tenant, pos) in (
   select tenant, pos from turns where number = :number limit :limit)
 
+-- name: raise_stubs(tenant, jump)
+-- Lift the fences of all. The feed skips what may have been given out in the history that is lost.
+update stubs set fence = fence + :jump where tenant = :tenant and (select ledger_skip_places())
+
 -- name: sweep_blank_turns()
 -- There are none.
 delete from turns where false

@@ -1,0 +1,198 @@
+"""Copying a store: between all backends, killed in the middle, in both colours, in little memory."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from ledgerstone import AsyncStore, Store, Usage
+from ledgerstone.backends.file import open_file
+from ledgerstone.backends.memory import MemoryBackend
+from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.clock import ManualClock
+from ledgerstone.errors import NotSupported
+from ledgerstone.ports.backend import Backend
+from ledgerstone.testing import movable
+from ledgerstone.testing.servers.places import Places
+
+BACKENDS = ("memory", "file", "sqlite", "postgres")
+KILLS = 6
+WAIT_S = 120
+COPY = "import sys; from ledgerstone.cli.app import run; sys.exit(run(['copy', *sys.argv[1:]]))"
+
+Make = Callable[[str], Backend]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: ManualClock, request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Opens a new place of a backend; all are closed at the end."""
+    made: list[Backend] = []
+
+    def one(kind: str) -> Backend:
+        name = str(tmp_path / f"{kind}{len(made)}")
+        if kind == "memory":
+            made.append(MemoryBackend(clock))
+        elif kind == "file":
+            made.append(open_file(name, clock=clock, durability="process"))
+        elif kind == "sqlite":
+            made.append(open_sqlite(name, clock=clock))
+        else:
+            places: Places = request.getfixturevalue("postgres_places")
+            made.append(open_postgres(places.fresh(), clock=clock))
+        return made[-1]
+
+    yield one
+    for backend in made:
+        backend.close()
+
+
+@pytest.mark.parametrize("target", BACKENDS)
+@pytest.mark.parametrize("source", BACKENDS)
+def test_every_pair_of_backends(source: str, target: str, make: Make, clock: ManualClock) -> None:
+    here, there = make(source), make(target)
+    store = movable.fill(here, clock)
+    other = Store(there, tenant=None, clock=clock)
+    copied = store.admin.copy_to(other)
+    root = store.admin.root()
+    assert copied.root == root.root
+    assert other.admin.root() == root
+    assert {one.tenant: one.rows for one in copied.tenants} == {
+        one.tenant: one.rows for one in root.tenants
+    }
+    assert movable.answers(other, there) == movable.answers(store, here)
+    assert movable.defects(other) == []
+
+
+def test_there_and_back_again(make: Make, clock: ManualClock) -> None:
+    first = make("sqlite")
+    store = movable.fill(first, clock)
+    roots = {store.admin.root().root}
+    for kind in ("postgres", "file", "memory", "sqlite"):
+        following = Store(make(kind), tenant=None, clock=clock)
+        roots.add(store.admin.copy_to(following).root)
+        store = following
+    assert len(roots) == 1
+
+
+@pytest.mark.parametrize("target", ["sqlite", "file", "postgres"])
+def test_from_an_event_loop(target: str, make: Make, clock: ManualClock) -> None:
+    here, there = make("memory"), make(target)
+    store = movable.fill(here, clock)
+
+    async def copy() -> str:
+        source = AsyncStore(here, tenant=None, clock=clock)
+        other = AsyncStore(there, tenant=None, clock=clock)
+        copied = await source.admin.copy_to(other)
+        assert (await other.admin.root()).root == copied.root
+        assert (await source.admin.copy_to(other)).root == copied.root
+        return copied.root
+
+    assert asyncio.run(copy()) == store.admin.root().root
+    assert movable.defects(Store(there, tenant=None, clock=clock)) == []
+
+
+def grow(path: Path, sessions: int, turns: int = 5) -> str:
+    """A SQLite store of some size; its url."""
+    with Store.open(path, durability="process") as store:
+        for n in range(sessions):
+            for k in range(turns):
+                with store.turns.begin(f"s{n}", run_id=f"r{n}", create=True) as turn:
+                    turn.user(f"question {k} " * 20)
+                    turn.assistant(f"answer {k} " * 20)
+                    turn.use("m", Usage(input=10))
+        store.artifacts.put("plan", b"x" * 3_000_000, session="s0")
+        store.memories.put("n", "k", 1)
+    return str(path)
+
+
+def place_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    if kind == "sqlite":
+        return str(folder / "target.db")
+    if kind == "file":
+        return f"file://{folder}/target"
+    places: Places = request.getfixturevalue("postgres_places")
+    return places.fresh()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("target", ["sqlite", "file", "postgres"])
+def test_a_copy_that_is_killed_goes_on(
+    target: str, tmp_path: Path, seed: int, request: pytest.FixtureRequest
+) -> None:
+    source = grow(tmp_path / "source.db", 300)
+    url = place_of(target, tmp_path, request)
+    random, killed = Random(seed), 0
+    for _ in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", COPY, source, url],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        time.sleep(random.uniform(0.4, 1.6))
+        killed += child.poll() is None
+        child.kill()
+        child.communicate(timeout=WAIT_S)
+    done = subprocess.run(
+        [sys.executable, "-c", COPY, source, url], capture_output=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert killed, "every child was faster than its killer"
+    with Store.open(source, tenant=None) as here, Store.open(url, tenant=None) as there:
+        assert there.admin.root() == here.admin.root()
+        assert movable.defects(there) == []
+
+
+def test_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
+    peaks = []
+    for sessions in (150, 600):
+        source = grow(tmp_path / f"{sessions}.db", sessions)
+        target = tmp_path / f"copy{sessions}.db"
+        with Store.open(source) as here, Store.open(target) as there:
+            tracemalloc.start()
+            here.admin.copy_to(there)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.25 * peaks[0]
+    assert peaks[1] < 40 << 20
+
+
+def test_bytes_of_another_place_come_along(tmp_path: Path) -> None:
+    url, place = tmp_path / "a.db", (tmp_path / "bytes").as_uri()
+    with Store.open(url, blobs=place) as store:
+        store.artifacts.put("plan", b"x" * 2_000_001)
+    with Store.open(url) as blind, Store.open("memory://") as other, pytest.raises(NotSupported):
+        blind.admin.copy_to(other)
+    with Store.open(url, blobs=place) as store, Store.open(tmp_path / "b.db") as other:
+        store.admin.copy_to(other)
+        assert other.artifacts.read("plan") == b"x" * 2_000_001
+        assert other.admin.verify(blobs=True).ok
+
+
+def test_an_interrupt_leaves_a_target_that_can_be_gone_on_with(tmp_path: Path) -> None:
+    source = grow(tmp_path / "source.db", 30)
+    with Store.open(source) as here, closing(Store.open(tmp_path / "b.db")) as there:
+
+        def interrupt(phase: str, done: int, total: int) -> None:
+            if phase == "turns":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            here.admin.copy_to(there, progress=interrupt)
+        assert not there.admin.verify().ok, "half a copy does not pass for a whole one"
+        here.admin.copy_to(there)
+        assert there.admin.verify().ok

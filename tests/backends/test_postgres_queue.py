@@ -1,0 +1,344 @@
+"""The queue on PostgreSQL: what its functions do is what the handlers do, in one process and many."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledgerstone.backends.postgres import PostgresBackend, open_postgres
+from ledgerstone.backends.postgres_interactive import Interactive
+from ledgerstone.backends.postgres_line import Job
+from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.clock import ManualClock
+from ledgerstone.commands import Command, Guard, Query
+from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
+from ledgerstone.commands.sessions import CreateSession, DeleteSession, RestoreSession
+from ledgerstone.commands.turns import CommitTurn, VerifySession
+from ledgerstone.commands.work import (
+    AbandonClaim,
+    CancelWork,
+    ClaimWork,
+    EnqueueWork,
+    FailClaim,
+    ListDead,
+    ListWork,
+    NewBatch,
+    PeekWork,
+    RenewClaim,
+    TakeWork,
+)
+from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.leases import Lease
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.work import Claim, Taken
+from ledgerstone.trampoline import run_now
+
+TENANT = "t"
+SESSIONS = [f"s{n}" for n in range(7)]
+QUEUES = ("default", "other")
+SECOND_US = 1_000_000
+STEPS = 220
+
+
+class Twins:
+    """The same commands at the same time on PostgreSQL and on SQLite, whose handlers are trusted."""
+
+    def __init__(self, postgres: PostgresBackend, sqlite: SqliteBackend) -> None:
+        self.postgres, self.sqlite = postgres, sqlite
+        for session in SESSIONS:
+            self.write(CreateSession(tenant=TENANT, session=Session(id=session)))
+
+    def write(self, command: Command[Any]) -> Any:
+        """The answer of both, or the error of both as text."""
+        answers = [outcome(one, command) for one in (self.postgres, self.sqlite)]
+        assert answers[0] == answers[1], command
+        return answers[0]
+
+    def compare(self) -> None:
+        """Everything that waits, in order; who is due first in each line; what was given up."""
+        questions: list[Query[Any]] = [ListDead(tenant=TENANT, limit=500)]
+        questions += [PeekWork(tenant=TENANT, queue=queue) for queue in QUEUES]
+        questions += [ListWork(tenant=TENANT, session=session) for session in SESSIONS]
+        assert self.postgres.read(questions) == self.sqlite.read(questions)
+
+
+def outcome(backend: PostgresBackend | SqliteBackend, command: Command[Any]) -> Any:
+    try:
+        return backend.write(command)
+    except LedgerstoneError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_790_000_000 * SECOND_US)
+
+
+@pytest.fixture
+def twins(postgres_url: str, clock: ManualClock, tmp_path: Path) -> Iterator[Twins]:
+    postgres = open_postgres(postgres_url, clock=clock)
+    sqlite = open_sqlite(str(tmp_path / "twin.db"), clock=clock)
+    yield Twins(postgres, sqlite)
+    postgres.close()
+    sqlite.close()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all commands that needed more than one round trip."""
+    seen: list[str] = []
+    plain = Interactive.write
+
+    async def note(self: Interactive, command: Command[Any]) -> Any:
+        seen.append(type(command).__name__)
+        return await plain(self, command)
+
+    monkeypatch.setattr(Interactive, "write", note)
+    return seen
+
+
+class Player:
+    """Makes commands at random out of what earlier ones were answered."""
+
+    def __init__(self, twins: Twins, clock: ManualClock, seed: int) -> None:
+        self.twins, self.clock = twins, clock
+        self.random = random.Random(seed)
+        self.leases: list[Lease] = []
+        self.claims: list[Claim] = []
+        self.made = 0
+
+    def name(self, what: str) -> str:
+        self.made += 1
+        return f"{what}-{self.made}"
+
+    def step(self) -> None:
+        moves = (
+            [self.enqueue] * 6 + [self.take] * 4 + [self.claim] * 3 + [self.complete] * 3
+            + [self.renew, self.abandon, self.fail, self.cancel, self.release, self.hold]
+            + [self.keep, self.break_lease, self.delete, self.wait, self.wait]
+        )  # fmt: skip
+        self.random.choice(moves)()
+
+    def enqueue(self) -> None:
+        pick = self.random.choice
+        self.twins.write(EnqueueWork(tenant=TENANT, batch=self.batch(pick(SESSIONS))))
+
+    def batch(self, session: str) -> NewBatch:
+        pick = self.random.choice
+        return NewBatch(
+            session=session,
+            id=self.name("batch") if self.random.random() < 0.95 else "batch-1",
+            payloads=b'["x"]',
+            source_key=pick([None, None, "one", "two"]),
+            queue=pick(["default", "default", "other"]),
+            delivery=pick(["after_current_turn_commit", "earliest_safe_boundary"]),
+            slot=pick(["exclusive", "join", "join"]),
+            merge=pick(["never", "payload", "group:a"]),
+            priority=pick([0, 128, 128, 200]),
+            delay_us=pick([0, 0, 0, 5 * SECOND_US]),
+            max_attempts=pick([None, 1, 2, 5]),
+        )
+
+    def take(self) -> None:
+        lease_token, claim, claim_token = map(self.name, ("lease", "claim", "proof"))
+        taken = self.twins.write(
+            TakeWork(
+                tenant=TENANT,
+                queue=self.random.choice(["default", "default", "other"]),
+                owner=self.random.choice(["ann", "bob"]),
+                lease_token=lease_token,
+                claim=claim,
+                claim_token=claim_token,
+                ttl_us=self.random.choice([10, 60]) * SECOND_US,
+                max_batches=self.random.choice([1, 1, 3, 10]),
+            )
+        )
+        if isinstance(taken, Taken):
+            self.leases.append(taken.lease)
+            self.claims.append(taken.claim)
+
+    def hold(self) -> None:
+        lease = self.twins.write(
+            TakeLease(
+                tenant=TENANT,
+                session=self.random.choice(SESSIONS),
+                owner="ann",
+                token=self.name("lease"),
+                ttl_us=10 * SECOND_US,
+                fresh=self.random.random() < 0.5,
+            )
+        )
+        if isinstance(lease, Lease):
+            self.leases.append(lease)
+
+    def _lease(self) -> Lease | None:
+        """Mostly one of the last, which may live still."""
+        return self.random.choice(self.leases[-6:]) if self.leases else None
+
+    def _claim(self) -> dict[str, Any] | None:
+        if not self.claims:
+            return None
+        claim = self.random.choice(self.claims[-6:])
+        return {
+            "tenant": TENANT, "session": claim.session, "claim": claim.id, "token": claim.token,
+        }  # fmt: skip
+
+    def claim(self) -> None:
+        lease = self._lease()
+        if lease is None:
+            return
+        again = bool(self.claims) and self.random.random() < 0.1
+        claim = self.twins.write(
+            ClaimWork(
+                tenant=TENANT,
+                session=lease.session,
+                claim=self.claims[-1].id if again else self.name("claim"),
+                owner=lease.owner,
+                token=self.name("proof"),
+                ttl_us=30 * SECOND_US,
+                boundary=self.random.choice(["idle", "idle", "active_turn_checkpoint"]),
+                max_batches=self.random.choice([1, 1, 4]),
+                queue=self.random.choice([None, None, "default", "other"]),
+                guard=Guard(lease.fence, lease.token),
+            )
+        )
+        if isinstance(claim, Claim):
+            self.claims.append(claim)
+
+    def complete(self) -> None:
+        if not self.claims:
+            return
+        claim = self.random.choice(self.claims[-6:])
+        lease = next((one for one in reversed(self.leases) if one.session == claim.session), None)
+        more = self.random.random() < 0.2
+        self.twins.write(
+            CommitTurn(
+                tenant=TENANT,
+                session=claim.session,
+                turn=self.name("turn"),
+                kind="turn",
+                hash=b"h" * 32,
+                guard=Guard() if lease is None else Guard(lease.fence, lease.token),
+                complete=(claim.id,),
+                enqueue=(self.batch(claim.session),) if more else (),
+                release=lease is not None and self.random.random() < 0.6,
+            )
+        )
+
+    def renew(self) -> None:
+        claim = self._claim()
+        if claim is not None:
+            self.twins.write(RenewClaim(ttl_us=90 * SECOND_US, **claim))
+
+    def abandon(self) -> None:
+        claim = self._claim()
+        if claim is not None:
+            delay_us = self.random.choice([0, 3 * SECOND_US])
+            self.twins.write(AbandonClaim(delay_us=delay_us, **claim))
+
+    def fail(self) -> None:
+        claim = self._claim()
+        if claim is not None:
+            self.twins.write(FailClaim(error="no", bury=self.random.random() < 0.1, **claim))
+
+    def cancel(self) -> None:
+        batch = f"batch-{self.random.randint(1, self.made + 1)}"
+        for session in SESSIONS:
+            self.twins.write(CancelWork(tenant=TENANT, session=session, batch=batch))
+
+    def _held(self, lease: Lease) -> dict[str, Any]:
+        return {
+            "tenant": TENANT, "session": lease.session, "owner": lease.owner,
+            "token": lease.token, "fence": lease.fence,
+        }  # fmt: skip
+
+    def release(self) -> None:
+        lease = self._lease()
+        if lease is not None:
+            self.twins.write(ReleaseLease(**self._held(lease)))
+
+    def keep(self) -> None:
+        lease = self._lease()
+        if lease is not None:
+            self.twins.write(RenewLease(ttl_us=60 * SECOND_US, **self._held(lease)))
+
+    def break_lease(self) -> None:
+        session = self.random.choice(SESSIONS)
+        self.twins.write(BreakLease(tenant=TENANT, session=session, by="ann", reason="test"))
+
+    def delete(self) -> None:
+        """And back again, mostly: who takes meanwhile must step over it."""
+        session = self.random.choice(SESSIONS)
+        self.twins.write(DeleteSession(tenant=TENANT, id=session))
+        if self.random.random() < 0.5:
+            self.take()
+        self.twins.write(RestoreSession(tenant=TENANT, id=session))
+
+    def wait(self) -> None:
+        self.clock.advance(self.random.choice([0.001, 1, 4, 12, 61]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_queues_are_those_of_the_handlers(
+    twins: Twins, clock: ManualClock, slow: list[str], seed: int
+) -> None:
+    player = Player(twins, clock, seed)
+    for n in range(STEPS):
+        player.step()
+        if n % 10 == 0:
+            twins.compare()
+    twins.compare()
+    for _ in range(200):
+        clock.advance(70)
+        player.take()
+    twins.compare()
+    for session in SESSIONS:
+        verified = twins.postgres.read([VerifySession(tenant=TENANT, session=session)])[0]
+        assert verified.defects == []
+    assert slow.count("TakeWork") < 40
+
+
+def take_command(n: int, most: int) -> TakeWork:
+    return TakeWork(
+        tenant=TENANT,
+        queue="default",
+        owner=f"worker-{n}",
+        lease_token=f"lease-{n}",
+        claim=f"claim-{n}",
+        claim_token=f"proof-{n}",
+        ttl_us=60 * SECOND_US,
+        max_batches=most,
+    )
+
+
+def in_one_call(backend: PostgresBackend, commands: list[TakeWork]) -> list[Any]:
+    """The answers of commands that waited together; None too for what goes the slow way."""
+    line = backend._blocking.queue._line
+    jobs = [Job(command) for command in commands]
+    for job in jobs:
+        line.admit(job)
+    group = line.take()
+    assert group == jobs
+    line.settle(group, run_now(line.call(group)))
+    return [backend.write(job.command) if job.slow else job.answer for job in jobs]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_takes_in_one_call_are_takes_one_after_the_other(
+    twins: Twins, clock: ManualClock, most: int, seed: int
+) -> None:
+    player = Player(twins, clock, seed)
+    for _ in range(30):
+        player.enqueue()
+        player.clock.advance(0.001)
+    clock.advance(10)
+    commands = [take_command(n, most) for n in range(len(SESSIONS) + 2)]
+    alone = [outcome(twins.sqlite, command) for command in commands]
+    assert in_one_call(twins.postgres, commands) == alone
+    assert sum(isinstance(one, Taken) for one in alone) > 3
+    twins.compare()

@@ -1,0 +1,93 @@
+"""Nothing that a store holds is forgotten by a copy: every table and column is in the one list."""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+
+from ledgerstone.model.state import State
+from ledgerstone.model.transfer_in import _IMPORTS as MODEL
+from ledgerstone.rules.transfer import NOT_MOVED, OF_A_SESSION, TABLES, Tally, root_of
+from ledgerstone.sql.migrate import migrations
+from ledgerstone.sql.transfer_in import _IMPORTS as SQL
+
+# Columns of SQLite that follow from others, or number what each database numbers by itself.
+FOLLOWING = {
+    "sessions": {"number", "tenant", "recency", "purged", "seal"},
+    "heads": {"number", "touched_us", "runs", "seal"},
+    "nodes": {"key", "seal"},
+    "runs": {"key", "first_ord", "last_ord", "tenant", "status", "parent_run", "created_us", "seal"},
+    "kept_runs": {"tenant", "status", "parent_run", "created_us", "seal"},
+    "tickets": {
+        "tenant", "number", "run", "status", "reason", "created_us", "expires_us", "seal",
+    },
+    "executions": {
+        "tenant", "number", "call", "message", "run", "ticket", "status", "fence", "created_us",
+        "seal",
+    },
+    "turns": {"pos", "number"},
+    "amendments": {"key", "seal"},
+    "work": {"number", "later", "seal"},
+    "blobs": {"tenant", "place", "key", "sums", "seal"},
+    "budgets": {"tenant", "scope", "subject", "seal"},
+}  # fmt: skip
+PLAIN = {"tenant", "number", "seal"}
+# Tables of the model that follow from others; the outbox is empty whenever anybody may ask.
+MODEL_NAMES = {"values": "contents", "session_runs": "runs", "budget_spent": "budgets"}
+MODEL_FOLLOWING = {
+    "session_ids", "node_ids", "turn_ids", "feed", "work_order", "work_times", "work_marks",
+    "ready_due", "dead_ids", "outbox", "ticket_ids", "open_tickets", "execution_ids",
+    "execution_refs", "blob_uses", "artifact_ids", "artifact_uris", "artifact_names",
+    "budget_subjects", "memory_expiry", "embedding_changes", "embedding_sessions", "purged",
+    "counters",
+}  # fmt: skip
+
+
+def schema() -> dict[str, set[str]]:
+    """The tables of SQLite and their columns."""
+    connection = apsw.Connection(":memory:")
+    for step in migrations("sqlite"):
+        connection.execute(step.text)
+    names = [
+        row[0] for row in connection.execute("select name from sqlite_schema where type='table'")
+    ]
+    return {
+        name: {row[1] for row in connection.execute(f"pragma table_info({name})")} for name in names
+    }
+
+
+@pytest.mark.parametrize("table", sorted(schema()))
+def test_every_column_of_the_database_is_moved_or_follows(table: str) -> None:
+    if table in NOT_MOVED and table != "heads":
+        return
+    moved = set(TABLES["sessions" if table == "heads" else table].columns)
+    columns = schema()[table] - FOLLOWING.get(table, PLAIN)
+    assert columns <= moved, f"{table}: {sorted(columns - moved)} would be lost by a copy"
+
+
+def test_every_table_of_the_model_is_moved_or_follows() -> None:
+    for name in State().tables():
+        known = MODEL_NAMES.get(name, name)
+        assert known in TABLES or name in MODEL_FOLLOWING or known in NOT_MOVED, name
+
+
+def test_both_families_write_the_same_tables() -> None:
+    assert set(MODEL) == set(SQL) == set(TABLES)
+    assert {table.name for table in OF_A_SESSION} <= set(TABLES)
+
+
+def test_the_root_is_of_content_order_and_table() -> None:
+    def root(*added: tuple[str, tuple[str, ...]]) -> str:
+        tally = Tally()
+        for table, row in added:
+            tally.add(table, [row])
+        return tally.root("t").root
+
+    one, two = ("stubs", ("a",)), ("stubs", ("b",))
+    found = [root(), root(one), root(two), root(one, two), root(two, one), root(("spaces", ("a",)))]
+    assert len(set(found)) == len(found)
+    assert root(("stubs", ("ab",))) != root(("stubs", ("a", "b")))
+    # What may move by merely looking is not in it.
+    assert root(one, ("ready", ("s", "q"))) == root(one)
+    assert root_of([]) != root_of([Tally().root("t")])
+    assert root_of([Tally().root("t")]) != root_of([Tally().root("u")])
