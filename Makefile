@@ -10,7 +10,7 @@ WORKERS ?= 2
 KILLS ?= 100
 # The promises that `make promises` insists on, and where.
 REQUIRED ?= 1-201
-BACKENDS ?= memory,sqlite,file
+BACKENDS ?= memory,sqlite,file,postgres
 CODE := $(wildcard src tests tools bench examples)
 TYPED := $(wildcard src tests tools bench)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)

@@ -139,7 +139,10 @@ def half(
         report.peers |= stand.peer_notes(report.machine)
     finally:
         stand.close()
-    report.notes += stand.notes
+    if isinstance(stand, PostgresStand):
+        report.postgres_notes += stand.notes
+    else:
+        report.notes += stand.notes
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ STYLES: Final = {
     "ours, blocking": ("#1f883d", "circle"),
     "ours, async": ("#2da44e", "ring"),
     "ours": ("#1f883d", "circle"),
+    "ours, blocking, vectors='pgvector'": ("#1f883d", "circle"),
     "openai-agents SQLiteSession": ("#0969da", "square"),
     "openai-agents AdvancedSQLiteSession": ("#54aeff", "square"),
     "LangGraph AsyncSqliteSaver": ("#bf3989", "diamond"),
@@ -45,11 +46,11 @@ STYLES: Final = {
     "dbos": ("#6e7781", "triangle"),
 }
 # Where two variants are one and the same: drawn like one of them, without a line of the legend.
-BOTH: Final = ("ours", "LangGraph AsyncSqliteSaver")
+BOTH: Final = ("ours", "ours, blocking, vectors='pgvector'", "LangGraph AsyncSqliteSaver")
 # Ours against ours, and what is no time at all.
 NOT_CHARTED: Final = ("W8", "W9", "W10", "P8", "P9", "P10", "P13", "P14", "RSS")
 # Cases whose ratio is no cost in terms of a floor, or is the floor against itself.
-LEFT_OUT: Final = ("growth", "against the", "p99 and errors", "fdatasync")
+LEFT_OUT: Final = ("growth", "against the", "recall", "p99 and errors", "fdatasync")
 
 HEAD: Final = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" \

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from bench.machine import Machine
@@ -23,6 +25,7 @@ class Report(msgspec.Struct, kw_only=True):
     machine: Machine
     seconds: float = 0.0
     notes: list[str] = []
+    postgres_notes: list[str] = []
     peers: dict[str, str] = {}
     took_s: dict[str, float] = {}
     failures: list[str] = []
@@ -34,13 +37,38 @@ class Report(msgspec.Struct, kw_only=True):
         found = [row.ratio for row in self.rows if row.verdict == "noise" and row.ratio is not None]
         return (min(found), max(found)) if found else None
 
+    def on_sqlite(self) -> Report:
+        return self._half(lambda name: not name.startswith("P"), self.notes, [])
+
+    def on_postgres(self) -> Report:
+        return self._half(lambda name: name.startswith("P"), [], self.postgres_notes)
+
+    def _half(self, has: Callable[[str], bool], notes: list[str], others: list[str]) -> Report:
+        rows = [row for row in self.rows if has(row.workload)]
+        there = {row.contender for row in rows}
+        took_s = {name: seconds for name, seconds in self.took_s.items() if has(name)}
+        return msgspec.structs.replace(
+            self,
+            rows=rows,
+            took_s=took_s,
+            seconds=sum(took_s.values()),
+            peers={title: note for title, note in self.peers.items() if title in there},
+            notes=notes,
+            postgres_notes=others,
+        )
+
     def remarks(self) -> list[str]:
         """The paragraphs below the table: the machine, the run, the method, the noise."""
         turn = f"a turn is {self.payload_bytes:,.0f} B of JSON, sizes +-50 %"
         run = f"{self.kind} run, seed {self.seed}; {turn}; {self.seconds:.0f} s in all"
         took = ", ".join(f"{name} {seconds:.0f}" for name, seconds in self.took_s.items())
         run += f" ({took})"
-        parts = [str(self.machine), "; ".join([run, *self.notes]), METHOD, self._noise()]
+        parts = [
+            str(self.machine),
+            "; ".join([run, *self.notes, *self.postgres_notes]),
+            METHOD,
+            self._noise(),
+        ]
         parts += [f"FAILED: {failure}" for failure in self.failures]
         if self.machine.filesystem in ("tmpfs", "ramfs"):
             parts.append("WARNING: this is memory, not a disk; nothing was durable. Use --dir.")

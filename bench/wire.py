@@ -68,13 +68,17 @@ Ask: TypeAlias = Start | Fill | Reopen | Create | Commits | Together | Jobs | Ti
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`started_s` and `ended_s` are of the machine's monotonic clock, which processes share."""
+    """`started_s` and `ended_s` are of the machine's monotonic clock, which processes share.
+
+    `cpu_s` is the processor time of the contender's process, without its server's.
+    """
 
     samples_ms: list[float] = []
     errors: list[str] = []
     count: int = 0
     started_s: float = 0.0
     ended_s: float = 0.0
+    cpu_s: float = 0.0
     failure: str | None = None
 
 

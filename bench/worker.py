@@ -74,15 +74,18 @@ async def obey(contender: Contender, work: Work, ask: Ask) -> Answer:
             return Answer(count=len(numbers))
         case wire.Commits(numbers):
             await settle(contender.attach(sorted(set(numbers))))
+            before = time.process_time()
             samples = await commits(contender, work, numbers)
+            spent = time.process_time() - before
             contender.tidy()
-            return Answer(samples_ms=samples)
+            return Answer(samples_ms=samples, count=len(samples), cpu_s=spent)
         case wire.Together(numbers, turns):
             return await together(contender, work, numbers, turns)
         case wire.Jobs(numbers, batches, size, method):
-            start = time.monotonic()
+            start, before = time.monotonic(), time.process_time()
             done = await settle(getattr(contender, method)(numbers, batches, size))
-            return Answer(count=done, started_s=start, ended_s=time.monotonic())
+            ended, spent = time.monotonic(), time.process_time() - before
+            return Answer(count=done, started_s=start, ended_s=ended, cpu_s=spent)
         case wire.Timed(method, args, times, after):
             then = getattr(contender, after) if after else None
             return await timed(getattr(contender, method), args, times, then)
@@ -120,9 +123,10 @@ async def together(contender: Contender, work: Work, numbers: Sequence[int], tur
                 errors.append(f"{type(error).__name__}: {error}")
 
     await settle(contender.attach(numbers))
-    start = time.monotonic()
+    start, before = time.monotonic(), time.process_time()
     await asyncio.gather(*(session(number) for number in numbers))
     return Answer(
+        cpu_s=time.process_time() - before,
         samples_ms=samples,
         errors=errors,
         count=len(samples),

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.clock import Clock, ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
@@ -21,13 +20,15 @@ from ledgerstone.testing.servers.rows import edit_rows, raw_rows
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 
 
-def prepare(url: str) -> None:
-    open_postgres(url).close()
+def open_store(url: str, clock: Clock | None = None) -> Backend:
+    """A function of its own, since a child process has to find it by name."""
+    from ledgerstone.backends.postgres import open_postgres
 
-
-def open_store(url: str, clock: Clock) -> Backend:
-    """A function of its own, since the peer process has to find it by name."""
     return open_postgres(url, clock=clock)
+
+
+def prepare(url: str) -> None:
+    open_store(url).close()
 
 
 @cache

@@ -43,6 +43,11 @@ MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|root|Users|opt|srv|work/(?:main|
 HOST_IN_LOCK = re.compile(r"https?://|^\s*--?(i|f|index-url|extra-index-url|find-links)\b")
 QUERY_NAME = re.compile(r"^--\s*name:\s*(\w+)", re.MULTILINE)
 
+STEERING = (
+    *("src/ledgerstone/backends/sqlite", "src/ledgerstone/backends/postgres"),
+    "src/ledgerstone/testing/",
+)
+"""Who may begin and end transactions."""
 TRANSACTION = r"PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE"
 # In capitals the first word is enough. In small letters those are English words as well, so the
 # second word has to give the statement away.
@@ -109,7 +114,7 @@ def host_in_lock(path: str, text: str) -> Iterator[str]:
 def sql_in_strings(path: str, text: str) -> Iterator[str]:
     if not path.startswith("src/ledgerstone/"):
         return
-    may_steer = path.startswith(("src/ledgerstone/backends/sqlite", "src/ledgerstone/testing/"))
+    may_steer = path.startswith(STEERING)
     for node in _string_constants(ast.parse(text)):
         value = str(node.value)
         if not (SQL_SHOUTED.match(value) or SQL_SPOKEN.match(value)):

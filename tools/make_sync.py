@@ -41,6 +41,7 @@ WORDS = {
     "aread": "read",
     "achanged": "changed",
     "ajoin": "join",
+    "anear": "near",
 }
 # A young api/ does not need all of the vocabulary yet; it is judged above this many files.
 FEW_FILES = 3

@@ -101,7 +101,7 @@ class Equipment:
         """Who compares vectors."""
         from ledgerstone.vectors.opening import open_engine
 
-        return open_engine(self._vectors)
+        return open_engine(self._vectors, self._backend)
 
     @cached_property
     def prices(self) -> Prices:

@@ -19,6 +19,7 @@ import pytest
 from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.backends.postgres_line import Line
 from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.codec import encode_struct
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.runs import GetRun
@@ -45,6 +46,8 @@ from ledgerstone.errors import (
     SessionNotFound,
     TurnConflict,
 )
+from ledgerstone.records.messages import MessageBody
+from ledgerstone.records.parts import Text
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.stats import Budget
@@ -57,8 +60,9 @@ TTL_US = 60_000_000
 
 
 def commit(session: str, turn: str, **fields: Any) -> CommitTurn:
-    text = fields.pop("text", b"{}")
-    node = NewNode(f"node {session} {turn}", "message", 2, text, b"0" * 16)
+    said = MessageBody(role="user", parts=[Text(fields.pop("text", "hello"))])
+    body = encode_struct(said, "body")
+    node = NewNode(f"node {session} {turn}", "message", 2, body, b"0" * 16)
     given: dict[str, Any] = {"session": session, "turn": turn, "kind": "turn", "nodes": (node,)}
     command = CommitTurn(tenant=TENANT, **(given | fields))
     return msgspec.structs.replace(command, hash=turn_hash(command))
@@ -294,7 +298,7 @@ class TestGroups:
         bad: dict[str, tuple[Command[Any], type[Exception]]] = {
             "s03": (commit("s03", "t2", guard=Guard(revision=9)), RevisionMoved),
             "s13": (commit("s13", "t2", guard=Guard(fence=9, token="k")), Fenced),
-            "s23": (commit("s23", "t1", text=b"[]"), TurnConflict),
+            "s23": (commit("s23", "t1", text="else"), TurnConflict),
             "s33": (commit("s33", "t2", nodes=commit("s33", "t1").nodes), AlreadyExists),
             "s43": (commit("absent", "t2"), SessionNotFound),
             "s53": (
@@ -392,7 +396,7 @@ class TestTrouble:
             with psycopg.connect(_plain(postgres_url), autocommit=True) as other:
                 other.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
-                    "where datname = current_database() and pid <> pg_backend_pid()"
+                    "where datname = current_database() and application_name = 'ledgerstone'"
                 )
         assert verified(here, "s") == 6
 
@@ -416,7 +420,8 @@ class TestTrouble:
 
     def test_texts_that_no_column_holds(self, here: PostgresBackend, postgres_url: str) -> None:
         make(here, "s", "n\0l")
-        at_once(postgres_url, [commit("s", "t1"), commit("n\0l", "t\0")])
+        answers = at_once(postgres_url, [commit("s", "t1"), commit("n\0l", "t\0")])
+        assert [type(answer) for answer in answers] == [TurnCommitted] * 2
         assert verified(here, "n\0l") == verified(here, "s") == 1
         head = here.read([GetHead(tenant=TENANT, id="n\0l")])[0]
         assert head is not None

@@ -264,15 +264,26 @@ class TestParcel:
         second = plan(commit(turn="t2"), KEY, known(), NOW_US)
         group = [Asked(KEY, "t1", None, first), Asked(KEY, None, None, None, 8)]
         parcel = Parcel([*group, Asked(KEY, "t2", None, second)])
-        assert parcel.sizes[:4] == [3, 2, 2, 2]
+        assert parcel.at[::4][:4] == [3, 2, 2, 2]
+        assert parcel.at[4:9] == [2, 15, 12, 0, 2]
         assert parcel.ints[5:10] == [None, None, 0, 8, 0]
         assert parcel.texts[:8] == ["default", "s", "t1", None, "default", "s", None, None]
         assert (parcel.ints[15], parcel.ints[35]) == (1, 3), "whose head it is"
 
     def test_texts_that_no_column_holds_are_noticed(self) -> None:
         made = plan(commit(), KEY, known(), NOW_US)
-        for text, plain in (("n\0", False), ("n\x01", False), ("\ud800", False), ("né", True)):
-            assert Parcel([Asked(("default", text), "t1", None, made)]).is_plain() is plain
+        for text in ("n\0", "n\x01", "\ud800", "a\x1fb", "\x1e", "né"):
+            parcel = Parcel([Asked(("default", text), "t1", None, made)])
+            assert (parcel.arguments(None, None, 0) is not None) is (text == "né")
+
+    def test_numbers_are_one_text(self) -> None:
+        made = plan(commit(), KEY, known(), NOW_US)
+        arguments = Parcel([Asked(KEY, "t1", None, made)]).arguments("default", 7, 1)
+        assert arguments is not None
+        assert arguments[:3] == ("default", 7, 1 | 16)
+        assert arguments[4].startswith(f"{{5, {stamp(known())}, 0, 0, {NOW_US}, 1, 5, 1, 1,")
+        assert "null" in arguments[4]
+        assert arguments[5].startswith("default\x1fs\x1ft1\x1f\x1e\x1f\x1e")
 
     def test_a_stamp_tells_two_transactions_of_one_number_apart(self) -> None:
         one = known()
@@ -321,4 +332,4 @@ def test_only_commands_of_one_session_are_taken() -> None:
     assert not takes(commit(tombstones=("n",)))
     making = CreateSession(tenant="default", session=Session(id="s"))
     assert not takes(making)
-    assert Job(commit()).key == KEY
+    assert Job(commit(), 0.0).key == KEY

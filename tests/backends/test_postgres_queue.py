@@ -1,4 +1,4 @@
-"""The queue on PostgreSQL: what its functions do is what the handlers do, in one process and many."""
+"""The queue on PostgreSQL: its functions do what the handlers do, one by one and in groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_line import Job
 from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
-from ledgerstone.clock import ManualClock
+from ledgerstone.clock import ManualClock, monotonic_s
 from ledgerstone.commands import Command, Guard, Query
 from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession, DeleteSession, RestoreSession
@@ -45,7 +45,7 @@ STEPS = 220
 
 
 class Twins:
-    """The same commands at the same time on PostgreSQL and on SQLite, whose handlers are trusted."""
+    """The same commands at the same time on PostgreSQL and on SQLite, whose handlers we trust."""
 
     def __init__(self, postgres: PostgresBackend, sqlite: SqliteBackend) -> None:
         self.postgres, self.sqlite = postgres, sqlite
@@ -93,9 +93,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     plain = Interactive.write
 
-    async def note(self: Interactive, command: Command[Any]) -> Any:
+    async def note(self: Interactive, command: Command[Any], *rest: Any) -> Any:
         seen.append(type(command).__name__)
-        return await plain(self, command)
+        return await plain(self, command, *rest)
 
     monkeypatch.setattr(Interactive, "write", note)
     return seen
@@ -318,7 +318,7 @@ def take_command(n: int, most: int) -> TakeWork:
 def in_one_call(backend: PostgresBackend, commands: list[TakeWork]) -> list[Any]:
     """The answers of commands that waited together; None too for what goes the slow way."""
     line = backend._blocking.queue._line
-    jobs = [Job(command) for command in commands]
+    jobs = [Job(command, monotonic_s() + 30) for command in commands]
     for job in jobs:
         line.admit(job)
     group = line.take()
@@ -342,3 +342,29 @@ def test_takes_in_one_call_are_takes_one_after_the_other(
     assert in_one_call(twins.postgres, commands) == alone
     assert sum(isinstance(one, Taken) for one in alone) > 3
     twins.compare()
+
+
+def test_a_take_whose_answer_was_lost_is_found_again(
+    twins: Twins, clock: ManualClock, slow: list[str]
+) -> None:
+    for session in SESSIONS[:2]:
+        batch = NewBatch(session=session, id=f"{session}-batch", payloads=b"[1]")
+        twins.write(EnqueueWork(tenant=TENANT, batch=batch))
+    line = twins.postgres._blocking.queue._line
+    job = Job(take_command(1, 1), monotonic_s() + 30)
+    line.admit(job)
+    group = line.take()
+    run_now(line.call(group))
+    line.settle(group, None, unsure=True)
+    assert not job.done
+    again = line.take()
+    line.settle(again, run_now(line.call(again)))
+    assert job.done
+    assert job.answer == outcome(twins.sqlite, job.command)
+    never_sent = Job(take_command(2, 1), monotonic_s() + 30)
+    never_sent.unsure = True
+    line.admit(never_sent)
+    group = line.take()
+    line.settle(group, run_now(line.call(group)))
+    assert never_sent.answer == outcome(twins.sqlite, never_sent.command)
+    assert slow == []

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from ledgerstone import AsyncStore, Store, user
+from ledgerstone import AsyncStore, BudgetExceeded, Cost, NotSupported, Store, Usage, user
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.testing.servers.places import Places
 from tests.backends.secured_role import secured_role
@@ -224,3 +224,19 @@ def test_so_does_one_on_an_event_loop(place: Place) -> None:
             assert (await store.for_tenant("t1").sessions.list()).items != []
 
     asyncio.run(work())
+
+
+def test_the_tenants_can_not_be_listed(place: Place) -> None:
+    """None is seen before it is named, and an empty list would be taken for an empty store."""
+    with Store.open(place.url) as store, pytest.raises(NotSupported):
+        store.admin.tenants()
+
+
+def test_budgets_bind_under_row_level_security(place: Place) -> None:
+    with Store.open(place.url) as store:
+        ours = store.for_tenant("six")
+        ours.sessions.create(id="s")
+        ours.usage.budget(session="s", tokens=10)
+        ours.usage.record("s", "m", Usage(4), cost=Cost(3), id="u1")
+        with pytest.raises(BudgetExceeded):
+            ours.usage.record("s", "m", Usage(40), cost=Cost(3), id="u2")

@@ -22,8 +22,8 @@ from ledgerstone.sql.migrate import functions, migrations
 from ledgerstone.testing.servers.places import Places
 from tests.backends.statement_variants import variants
 
-# bigint, text, bytea, text[], bigint[], bytea[]
-KNOWN_TYPES = {20, 25, 17, 1009, 1016, 1001}
+# bigint, text, bytea; text[], varchar[], bigint[], bytea[]; jsonb, which is text to both drivers.
+KNOWN_TYPES = {20, 25, 17, 1009, 1015, 1016, 1001, 3802}
 
 
 @pytest.fixture(scope="module")

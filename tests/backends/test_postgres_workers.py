@@ -1,9 +1,10 @@
-"""Many processes take from one line: nothing twice, nothing lost, one worker per session, in order."""
+"""Many processes take from one line: nothing twice or lost, one worker per session, in order."""
 
 from __future__ import annotations
 
 import multiprocessing
 from collections import defaultdict
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def check(done: list[Done], sessions: int, each: int) -> None:
     assert len(by_session) == sessions
     for ones in by_session.values():
         assert [number for one in ones for number in one.numbers] == list(range(each))
-        for before, after in zip(ones, ones[1:], strict=False):
+        for before, after in pairwise(ones):
             assert before.to_s <= after.from_s
 
 

@@ -20,7 +20,17 @@ LOOSE_ROWS = {name for name in load() if name.startswith("loose_")}
 TENANT_SCANS = {"list_tenant_nodes"}
 # Rows that a statement makes itself, one per node, stretch, relative, priority or queue.
 SMALL_STEPS = tuple(
-    f"SCAN {name}" for name in ("path", "jump", "l", "f", "line", "w", "CONSTANT ROW")
+    f"SCAN {name}"
+    for name in (
+        "path",
+        "jump",
+        "l",
+        "f",
+        "line",
+        "w",
+        "CONSTANT ROW",
+        "json_each VIRTUAL TABLE INDEX 1:",
+    )
 )
 
 

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.testing.faults import victims
 from ledgerstone.testing.faults.commits import commit_of
@@ -23,7 +22,7 @@ from ledgerstone.testing.scoreboard import Line, Scoreboard
 from tests.backends.places import quick_disk
 from tests.crash.plays import be_born, checkpoint_often
 from tests.faults.places import PLACES
-from tests.postgres_beds import places
+from tests.postgres_beds import open_store, places
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
@@ -83,7 +82,7 @@ def new_file(folder: Path, number: int) -> Iterator[Make]:
 def new_database(folder: Path, number: int) -> Iterator[Make]:
     """An empty one, so that the schema has to be made."""
     url = places().blank()
-    yield partial(open_postgres, url)
+    yield partial(open_store, url)
     places().drop(url)
 
 

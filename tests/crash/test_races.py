@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.commands.turns import VerifySession
@@ -34,7 +33,7 @@ from ledgerstone.testing.faults.races import (
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from tests.crash import plays
 from tests.faults.places import SHARED, Place, every_shared_place
-from tests.postgres_beds import places
+from tests.postgres_beds import open_store, places
 
 pytestmark = [pytest.mark.crash, pytest.mark.faults]
 
@@ -152,7 +151,7 @@ def fresh_file(folder: Path, number: int) -> Make:
 
 
 def fresh_database(folder: Path, number: int) -> Make:
-    return partial(open_postgres, places().blank())
+    return partial(open_store, places().blank())
 
 
 FRESH = {"sqlite": fresh_file, "postgres": fresh_database}

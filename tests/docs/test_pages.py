@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("blobs", "bytes-evidence-memory", "memory", "runs-and-work", "usage")
+PAGES = ("blobs", "bytes-evidence-memory", "memory", "moving", "runs-and-work", "usage")
 TEXTS = {page: (DOCS / f"{page}.md").read_text("utf-8") for page in PAGES}
 # What stands behind a semicolon is a remark of its own.
 SAYS = re.compile(r"print\(.*\)  # ([^;\n]*)")
@@ -20,8 +20,9 @@ PROGRAMS = {
     for page, text in TEXTS.items()
     for n, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), start=1)
 }
+LINKED = {path.stem: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
 LINKS = [
-    (page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)
+    (page, link) for page, text in LINKED.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)
 ]
 
 

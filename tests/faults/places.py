@@ -14,13 +14,12 @@ from msgspec.structs import replace
 
 from ledgerstone.backends.file import open_file
 from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.linear import Op
 from tests.backends.places import quick_disk
-from tests.postgres_beds import store_in
+from tests.postgres_beds import open_store, store_in
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 
@@ -32,10 +31,15 @@ class Place(msgspec.Struct, frozen=True):
     open: Callable[..., Backend]
     processes: bool = False
     persistent: bool = True
+    few: int = 200
+    """Rounds of a contest in `make test`."""
     rounds: int = 10_000
+    """Rounds of a contest in `make faults`."""
     where: Callable[[Path], str] = lambda folder: str(folder / "store")
     lag_us: int = 0
     """How far its time, which is a server's, may be behind when a call begins."""
+    passes_over: bool = False
+    """Takers of work do not wait for a session that somebody is busy with."""
 
     def at(self, folder: Path, clock: Clock | None = None) -> Callable[[], Backend]:
         """What opens this backend in the folder, again and again; importable in a child."""
@@ -57,7 +61,14 @@ PLACES = {
     "file": Place("file", open_file, rounds=2_500),
     # A folder stands for a database; round trips make it slower than the others.
     "postgres": Place(
-        "postgres", open_postgres, processes=True, rounds=1_000, where=store_in, lag_us=5_000
+        "postgres",
+        open_store,
+        processes=True,
+        few=30,
+        rounds=1_000,
+        where=store_in,
+        lag_us=5_000,
+        passes_over=True,
     ),
 }
 

@@ -82,7 +82,7 @@ def test_one_of_32_writes(
 ) -> None:
     title = f"{contest.title} ({way})"
     with scoreboard.line(title, place.name) as line, opened(place, tmp_path) as backend:
-        hold(contest, partial(WAYS[way], backend), backend, scale(200, place.rounds), line)
+        hold(contest, partial(WAYS[way], backend), backend, scale(place.few, place.rounds), line)
 
 
 @every_contest
@@ -95,7 +95,7 @@ def test_one_of_32_in_eight_processes_writes(
         make = place.at(folder)
         backend = make()
         with Race(make, PROCESSES) as race:
-            rounds = scale(50, place.rounds // 5)
+            rounds = scale(place.few // 4, place.rounds // 5)
             hold(contest, partial(in_processes, race), backend, rounds, line)
         backend.close()
 

@@ -27,7 +27,7 @@ def test_fences_rise_for_ever(
         quick_disk(tmp_path) as folder,
     ):
         grants = Grants(place.at(folder), persistent=place.persistent, seed=seed)
-        line.n = scale(2_000, 10 * place.rounds)
+        line.n = scale(10 * place.few, 10 * place.rounds)
         line.violations += grants.take(line.n)
         grants.close()
         line.note = f"{grants.reopened:,} restarts, {grants.purged:,} purges"

@@ -14,8 +14,8 @@ from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.commits import TENANT
 from ledgerstone.testing.faults.histories import read_back
-from ledgerstone.testing.faults.postgres_crowd import play_of
-from ledgerstone.testing.faults.races import Race
+from ledgerstone.testing.faults.postgres_crowd import next_revision, play_of
+from ledgerstone.testing.faults.races import Race, one_winner
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places
@@ -35,11 +35,11 @@ def deadlocks(server: DatabaseServer, url: str) -> int:
     return int(row[0]) if row else 0
 
 
-def tally(backend: Backend, turns: dict[str, int], line: Line) -> None:
+def tally(backend: Backend, turns: dict[str, int], line: Line, nodes: int = 2) -> None:
     """Every turn that was answered is there, and no other."""
     for session, count in sorted(turns.items()):
         found = read_back(backend, TENANT, session)
-        if (found.revision, len(found.nodes)) != (count, 2 * count):
+        if (found.revision, len(found.nodes)) != (count, nodes * count):
             line.violations.append(
                 f"{session}: {count} answered, revision {found.revision}, {len(found.nodes)} nodes"
             )
@@ -76,6 +76,21 @@ def test_four_processes_with_64_sessions_each(
         if found := deadlocks(postgres_server, url):
             line.violations.append(f"{found} deadlocks")
         assert bool(moved) == conflicts
+
+
+def test_one_of_four_processes_commits_on_a_revision(
+    postgres_places: Places, scoreboard: Scoreboard, scale: Scale
+) -> None:
+    url = postgres_places.fresh()
+    with scoreboard.line("same expected revision (4 processes, planned)", "postgres") as line:
+        with Race(partial(open_postgres, url), PROCESSES) as race:
+            while line.n < scale(200, 10_000):
+                for outcomes in race.run(next_revision, 100, line.n):
+                    line.n += 1
+                    found = one_winner(outcomes, loss="RevisionMoved")
+                    line.violations += [f"round {line.n}: {text}" for text in found]
+        with closing(open_postgres(url)) as backend:
+            tally(backend, {"revisions": line.n}, line, nodes=1)
 
 
 # --- negative control

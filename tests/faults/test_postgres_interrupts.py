@@ -158,7 +158,7 @@ def test_cancelled_at_every_await(
                     await asyncio.wait_for(makes[kind](cut.at), 20)
                 except (Unavailable, OutcomeUnknown, TimeoutError) as error:
                     line.violations.append(f"await {cut.at}: the repeat got {error!r}")
-            places = slow.pool.driver._places
+            places = slow.pool.driver._places  # type: ignore[attr-defined]
             if places._value != POOL_SIZE:
                 line.violations.append(f"{places._value} of {POOL_SIZE} places are free")
             backend._faces[asyncio.get_running_loop()].close()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.clock import ManualClock
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.on_loop import OnLoop
@@ -19,6 +18,7 @@ from tests.machine.test_machine import EXAMPLES, Narrowing, run
 from tests.machine.test_storm import STEPS, rage
 from tests.machine.ticket_rules import at_tickets
 from tests.machine.work_rules import at_work
+from tests.postgres_beds import open_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -49,7 +49,7 @@ def subject(request: pytest.FixtureRequest, postgres_places: Places) -> Make:
 
     def make(clock: ManualClock) -> Backend:
         url = postgres_places.emptied()
-        return WAYS[request.param](lambda: open_postgres(url, clock=clock))
+        return WAYS[request.param](lambda: open_store(url, clock))
 
     return make
 

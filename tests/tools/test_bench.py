@@ -121,7 +121,11 @@ def test_a_tiny_run_of_everything(
 ) -> None:
     """Everything but the peers, as JSON, written into a page."""
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{publish.BEGIN}\nold\n{publish.END}\nafter\n", encoding="utf-8")
+    marks = [
+        f"{publish.BEGIN}\nold\n{publish.END}",
+        f"{publish.POSTGRES_BEGIN}\nold\n{publish.POSTGRES_END}",
+    ]
+    page.write_text("\n".join(["before", *marks, "after\n"]), encoding="utf-8")
     options = ["--tiny", "--no-peers", "--json", "--seed", str(seed), "--dir", str(tmp_path)]
     assert main([*options, "--write", str(page)]) == 0
     report = msgspec.json.decode(capsys.readouterr().out, type=Report)
@@ -129,7 +133,11 @@ def test_a_tiny_run_of_everything(
     check_rows(report)
     check_noise(report)
     check_page(report, page)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.md", "page.svg"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "page-postgres.svg",
+        "page.md",
+        "page.svg",
+    ]
 
 
 def check_rows(report: Report) -> None:
@@ -155,11 +163,13 @@ def check_page(report: Report, page: Path) -> None:
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
-    lines = table.markdown(report.rows).splitlines()
-    assert "\n".join(lines) in text
-    assert len(lines) == len(report.rows) + 2
-    assert len({line.count("|") for line in lines}) == 1
-    assert ElementTree.parse(page.with_suffix(".svg")).getroot().tag == f"{SVG}svg"
+    for half in (report.on_sqlite(), report.on_postgres()):
+        lines = table.markdown(half.rows).splitlines()
+        assert "\n".join(lines) in text
+        assert len(lines) == len(half.rows) + 2
+        assert len({line.count("|") for line in lines}) == 1
+    for picture in (page.with_suffix(".svg"), page.with_name("page-postgres.svg")):
+        assert ElementTree.parse(picture).getroot().tag == f"{SVG}svg"
 
 
 # --- the line of sessions that have work
@@ -250,6 +260,17 @@ def test_the_chart_puts_costs_in_order(tmp_path: Path) -> None:
 
 def test_every_peer_has_a_colour() -> None:
     assert {entry.title for entry in (*PEERS, *ON_POSTGRES, *QUEUES)} < set(chart.STYLES)
+
+
+def test_a_half_leaves_the_other_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    marks = f"{publish.BEGIN}\nold\n{publish.END}\n"
+    page.write_text(f"{marks}{publish.POSTGRES_BEGIN}\nkept\n{publish.POSTGRES_END}\n")
+    publish.write(made_up(tmp_path), page)
+    text = page.read_text(encoding="utf-8")
+    assert "old" not in text
+    assert f"{publish.POSTGRES_BEGIN}\nkept\n{publish.POSTGRES_END}" in text
+    assert not (tmp_path / "page-postgres.svg").exists()
 
 
 def test_a_page_without_marks_is_refused() -> None:

@@ -16,7 +16,9 @@ FOLLOWING = {
     "sessions": {"number", "tenant", "recency", "purged", "seal"},
     "heads": {"number", "touched_us", "runs", "seal"},
     "nodes": {"key", "seal"},
-    "runs": {"key", "first_ord", "last_ord", "tenant", "status", "parent_run", "created_us", "seal"},
+    "runs": {
+        "key", "first_ord", "last_ord", "tenant", "status", "parent_run", "created_us", "seal",
+    },
     "kept_runs": {"tenant", "status", "parent_run", "created_us", "seal"},
     "tickets": {
         "tenant", "number", "run", "status", "reason", "created_us", "expires_us", "seal",

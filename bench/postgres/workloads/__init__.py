@@ -16,6 +16,7 @@ from bench.postgres.workloads import (
     link,
     lists,
     lone,
+    nearest,
     processes,
     queue,
     resume,
@@ -44,6 +45,7 @@ WORKLOADS: Final = {
     "P8": Workload(lists.run, 0.02, "the newest 50 sessions of a user, of 1,000 and 1,000,000"),
     "P9": Workload(stats.run, 0.02, "counts and usage of a session"),
     "P10": Workload(taking.run, 0.03, "take a session that has work, of 100 and 100,000"),
+    "P11": Workload(nearest.run, 0.03, "the nearest of 50,000 vectors by an index"),
     "P13": Workload(link.run, 0.02, "lone commit over a link with 2 ms round trip"),
     "P14": Workload(copying.run, 0.0, "a store copied to PostgreSQL and back"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 from bench import wire
@@ -21,6 +22,7 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
     rates = {entry.key: Series() for entry in found}
     waits: dict[str, list[float]] = {entry.key: [] for entry in found}
     errors = dict.fromkeys(rates, 0)
+    cpu_us: dict[str, list[float]] = {entry.key: [] for entry in found}
     rounds = Rounds(
         seconds,
         least=stand.sizes.least_rounds,
@@ -40,6 +42,7 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
                 rates[entry.key].add([rate], number)
                 waits[entry.key] += answer.samples_ms
                 errors[entry.key] += len(answer.errors)
+                cpu_us[entry.key].append(answer.cpu_s * 1e6 / answer.count)
     there = [entry for entry in found if rates[entry.key].rounds]
     case = f"{len(stand.busy)} sessions at once"
     rows = [
@@ -52,13 +55,16 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
             floor=(entries.GROUP.title, rates[entries.GROUP.key]),
             bar=bars.BUSY if entry == entries.OURS_ASYNC else None,
             noise=entry == entries.GROUP_AGAIN,
-            note=waited(waits[entry.key], errors[entry.key])
-            if waits[entry.key]
-            else "a thread per session",
+            note=note(waits[entry.key], errors[entry.key], cpu_us[entry.key]),
         )
         for entry in there
     ]
     return rows + best_peer(case, there, rates)
+
+
+def note(waits_ms: list[float], errors: int, cpu_us: list[float]) -> str:
+    said = waited(waits_ms, errors) if waits_ms else "a thread per session"
+    return f"{said}; {statistics.median(cpu_us):.0f} us of the process per turn"
 
 
 def crowd(stand: PostgresStand) -> wire.Answer:

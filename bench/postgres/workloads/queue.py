@@ -17,6 +17,8 @@ from bench.rounds import Rounds
 
 ALONE: Final = [1]
 MANY: Final = list(range(101, 151))
+ALONE_BATCHES: Final = 5
+"""How many times more batches one session alone does, so that a round is long enough."""
 PEER_JOBS: Final = 4
 """Times fifty jobs per round for a peer: enough for its worker to get going."""
 PEERS_SHARE: Final = 0.4
@@ -61,7 +63,8 @@ class Queues:
 
     def go(self, number: int, entry: Entry, case: str) -> None:
         numbers, size, method, _ = CASES[case]
-        ask = wire.Jobs(numbers, self.stand.sizes.queue_batches, size, method)
+        batches = self.stand.sizes.queue_batches * (ALONE_BATCHES if len(numbers) == 1 else 1)
+        ask = wire.Jobs(numbers, batches, size, method)
         if entry.kind == "peer":
             ask = wire.Jobs(MANY, PEER_JOBS, 1)
         answer = self.remotes[entry.key].ask(ask)

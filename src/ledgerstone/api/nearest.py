@@ -13,13 +13,19 @@ from functools import partial
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
-from ledgerstone.ports.vectors import Accept
+from ledgerstone.ports.vectors import Accept, NearStore
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import FLOAT_BYTES, other_dimension
 from ledgerstone.vectors.following import Followed, Found
+from ledgerstone.vectors.opening import PGVECTOR
+from ledgerstone.vectors.ranking import GROWTH, scored
 
 KEPT_BYTES = 256 * 1024 * 1024
 """What the indexes of one store may take together; the least recently used goes first."""
+STORE_ROWS = 2000
+"""A smaller space is searched faster in memory than a database can be asked."""
+STORE_FIRST, STORE_SPARE, STORE_LAST = 40, 4, 4096
+"""How many candidates an index in the database is asked for: some more than wanted, at first."""
 READ_BYTES = 8 * 1024 * 1024
 READ_ROWS = 4096
 
@@ -67,6 +73,9 @@ class AsyncNearest:
     async def _nearest(
         self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
     ) -> Found:
+        near = await self._in_store(space, kind, query, count, accept)
+        if near is not None:
+            return near
         if space.count * space.dimension * FLOAT_BYTES > KEPT_BYTES:
             self._handle.equipment.indexes.pop((self._handle.tenant, space.model), None)
             return await self._in_blocks(space, kind, query, count, accept)
@@ -74,6 +83,26 @@ class AsyncNearest:
         await self._follow(followed, space)
         self._make_room(space.model)
         return await offload(partial(followed.nearest, kind, query, count, accept))
+
+    async def _in_store(
+        self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
+    ) -> Found | None:
+        """By an index in the database; None when that does not find enough, or is not worth it."""
+        backend, tenant = self._handle.backend, self._handle.tenant
+        if space.count < STORE_ROWS or not isinstance(backend, NearStore):
+            return None
+        engine = await offload(lambda: self._handle.equipment.engine)
+        wanted = max(STORE_FIRST, STORE_SPARE * count)
+        while engine.name == PGVECTOR and wanted <= STORE_LAST:
+            rows = await backend.anear(tenant, space, kind, tuple(query), wanted)
+            if rows is None:
+                return None
+            found = _best(scored(query, filter(accept, rows)), count)
+            # Nothing is told of what has no angle with the query, or points away from it.
+            if len(found) == count and found[-1][0] > 0:
+                return found
+            wanted = wanted * GROWTH if len(rows) == wanted else STORE_LAST + 1
+        return None
 
     async def _follow(self, followed: Followed, space: Space) -> None:
         """Bring an index up to date; `space` is what was read last."""

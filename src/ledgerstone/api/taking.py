@@ -49,7 +49,7 @@ async def take(handle: AsyncHandle, request: Request) -> Taken | None:
 
 
 def _looks_by_itself(handle: AsyncHandle) -> bool:
-    """On a server, taking writes nothing when nothing is due, and a look beforehand costs as much."""
+    """On a server, taking writes nothing when nothing is due, and a look would cost as much."""
     return handle.backend.capabilities.requires_network
 
 
@@ -57,25 +57,41 @@ async def wait_for_work(handle: AsyncHandle, request: Request, wait_s: float | N
     """The same, once there is some; Timeout when `wait_s` pass before. None: wait for ever."""
     end_s = None if wait_s is None else monotonic_s() + wait_s
     seen = await handle.backend.achanged(-1, 0)
-    if _looks_by_itself(handle):
-        taken = await take(handle, request)
+    race_s = RACE_PAUSE_S
+    while True:
+        taken, left_s = await _look(handle, request, end_s)
         if taken is not None:
             return taken
-    while True:
-        due_us = await _next_due_us(handle, request)
-        left_s = POLL_S if due_us is None else (due_us - handle.clock.now_us()) / US_PER_S
-        if due_us is not None and left_s <= 0:
-            taken = await send(handle, _command(handle.tenant, request))
-            if taken is not None:
-                return taken
-            # Somebody else was faster, or it was less ready than it looked.
-            left_s = RACE_PAUSE_S
-            await pause(left_s)
+        if left_s <= 0:
+            # Somebody else was faster, or it was less ready than it looked; on a server also: the
+            # clock here is ahead of the one that counts, and would be for as long as it takes.
+            left_s = race_s
+            if _looks_by_itself(handle):
+                race_s = min(2 * race_s, POLL_S)
+            await pause(RACE_PAUSE_S)
+        else:
+            race_s = RACE_PAUSE_S
         if end_s is not None:
             left_s = min(left_s, end_s - monotonic_s())
             if left_s <= 0:
                 raise Timeout(f"no work came to queue {request.queue!r} within {wait_s} s")
         seen = await handle.backend.achanged(seen, min(left_s, POLL_S))
+
+
+async def _look(
+    handle: AsyncHandle, request: Request, end_s: float | None
+) -> tuple[Taken | None, float]:
+    """What there is to take, or in how many seconds something may be."""
+    on_server = _looks_by_itself(handle)
+    if on_server:
+        taken = await take(handle, request)
+        if taken is not None or (end_s is not None and end_s <= monotonic_s()):
+            return taken, POLL_S
+    due_us = await _next_due_us(handle, request)
+    left_s = POLL_S if due_us is None else (due_us - handle.clock.now_us()) / US_PER_S
+    if left_s > 0 or on_server:
+        return None, left_s
+    return await send(handle, _command(handle.tenant, request)), left_s
 
 
 async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:

@@ -14,13 +14,19 @@ from functools import partial
 from ledgerstone.api.loop_blocking import offload
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
-from ledgerstone.ports.vectors import Accept
+from ledgerstone.ports.vectors import Accept, NearStore
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import FLOAT_BYTES, other_dimension
 from ledgerstone.vectors.following import Followed, Found
+from ledgerstone.vectors.opening import PGVECTOR
+from ledgerstone.vectors.ranking import GROWTH, scored
 
 KEPT_BYTES = 256 * 1024 * 1024
 """What the indexes of one store may take together; the least recently used goes first."""
+STORE_ROWS = 2000
+"""A smaller space is searched faster in memory than a database can be asked."""
+STORE_FIRST, STORE_SPARE, STORE_LAST = 40, 4, 4096
+"""How many candidates an index in the database is asked for: some more than wanted, at first."""
 READ_BYTES = 8 * 1024 * 1024
 READ_ROWS = 4096
 
@@ -68,6 +74,9 @@ class Nearest:
     def _nearest(
         self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
     ) -> Found:
+        near = self._in_store(space, kind, query, count, accept)
+        if near is not None:
+            return near
         if space.count * space.dimension * FLOAT_BYTES > KEPT_BYTES:
             self._handle.equipment.indexes.pop((self._handle.tenant, space.model), None)
             return self._in_blocks(space, kind, query, count, accept)
@@ -75,6 +84,26 @@ class Nearest:
         self._follow(followed, space)
         self._make_room(space.model)
         return offload(partial(followed.nearest, kind, query, count, accept))
+
+    def _in_store(
+        self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
+    ) -> Found | None:
+        """By an index in the database; None when that does not find enough, or is not worth it."""
+        backend, tenant = self._handle.backend, self._handle.tenant
+        if space.count < STORE_ROWS or not isinstance(backend, NearStore):
+            return None
+        engine = offload(lambda: self._handle.equipment.engine)
+        wanted = max(STORE_FIRST, STORE_SPARE * count)
+        while engine.name == PGVECTOR and wanted <= STORE_LAST:
+            rows = backend.near(tenant, space, kind, tuple(query), wanted)
+            if rows is None:
+                return None
+            found = _best(scored(query, filter(accept, rows)), count)
+            # Nothing is told of what has no angle with the query, or points away from it.
+            if len(found) == count and found[-1][0] > 0:
+                return found
+            wanted = wanted * GROWTH if len(rows) == wanted else STORE_LAST + 1
+        return None
 
     def _follow(self, followed: Followed, space: Space) -> None:
         """Bring an index up to date; `space` is what was read last."""

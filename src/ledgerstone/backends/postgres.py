@@ -17,6 +17,7 @@ from ledgerstone.backends.postgres_flusher import AsyncFlusher, BlockingFlusher,
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_joined import Joiner
 from ledgerstone.backends.postgres_line import Line, takes
+from ledgerstone.backends.postgres_near import Near
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import PgDriver
 from ledgerstone.backends.postgres_refusals import (
@@ -30,6 +31,7 @@ from ledgerstone.backends.postgres_urls import Target, parse_target
 from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, StoreClosed
+from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Capabilities, Health
 from ledgerstone.trampoline import run_now
 
@@ -163,6 +165,7 @@ class PostgresBackend:
         self._making = threading.Lock()
         self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
         self._joiner = Joiner(target, face.clock)
+        self._near = Near(target.shown, target.statement_timeout_s)
         self._closed = False
         self._capabilities = Capabilities(
             name="postgres", durability=durability, multi_process=True, requires_network=True
@@ -214,6 +217,24 @@ class PostgresBackend:
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         return await self._face().slow.read(queries)
 
+    def prepare_near(self, make: bool) -> bool:
+        self._check_usable()
+        if make:
+            run_now(self._near.make(self._blocking.pool))
+        return run_now(self._near.is_there(self._blocking.pool))
+
+    def near(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None:
+        self._check_usable()
+        pool = self._blocking.pool
+        return run_now(self._near.nearest(pool, tenant, space, kind, query, most))
+
+    async def anear(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None:
+        return await self._near.nearest(self._face().pool, tenant, space, kind, query, most)
+
     def changed(self, seen: int, timeout_s: float) -> int:
         self._check_usable()
         number = self._changes.wait(seen, timeout_s)
@@ -228,6 +249,9 @@ class PostgresBackend:
 
     def tenants(self) -> list[str]:
         self._check_usable()
+        if self._target.rls:
+            hint = "row-level security shows one at a time; open with a role that has BYPASSRLS"
+            raise NotSupported("a list of all tenants", "postgres", hint)
         return [row[0] for row in run_now(self._blocking.slow.ask("list_tenants"))]
 
     def health(self) -> Health:

@@ -1,7 +1,7 @@
 """The one call that carries out planned commands: recorded writes as arrays, verdicts as answers.
 
 Three flat arrays hold everything: whole numbers, texts and bytes. Section follows section, as
-`ledger_apply` reads them (sql/functions/postgres/apply.sql); `sizes` says how many rows each has.
+`ledger_apply` reads them (sql/functions/postgres/apply.sql).
 """
 
 from __future__ import annotations
@@ -13,16 +13,22 @@ from typing import Any
 import msgspec
 
 from ledgerstone.backends.postgres_heads import Key, Known, keep_run
-from ledgerstone.backends.postgres_plan import EXPIRES, UPDATED, Plan
-from ledgerstone.backends.postgres_port import Blobs, Ints, Texts
+from ledgerstone.backends.postgres_plan import EXPIRES, MAKES_RUN, UPDATED, USES, Plan
+from ledgerstone.backends.postgres_port import Blobs
 from ledgerstone.sql.tx import Row
 
-CALL = "select * from ledger_apply($1, $2, $3, $4, $5, $6, $7)"
-CHECK_IDS, SKIP_LOCKED = 1, 2
-"""How the call is made: look whether ids of nodes are taken; pass over heads that others hold."""
+CALL = (
+    "select * from ledger_apply($1, $2, $3, $4::text::bigint[], $5::text::bigint[], "
+    "string_to_array($6, chr(31), chr(30)), $7)"
+)
+"""Numbers and texts travel as one text each: drivers look at every element of a list, for long."""
+
+CHECK_IDS, SKIP_LOCKED, SOME_USE, SOME_MAKE_RUNS, HAS_RARE = 1, 2, 4, 8, 16
+"""How the call is made: look whether ids of nodes are taken; pass over heads that others hold. And
+what is in it: uses, new runs, sections that few commands have."""
 
 HEAD_COLUMNS = 29
-_UNSAFE = ("\0", "\x01")
+_BORDER, _NULL = "\x1f", "\x1e"
 
 Pick = Callable[[Row], Row]
 
@@ -70,6 +76,9 @@ SECTIONS = (
 )
 """In the order in which the handlers write, where that matters."""
 
+_OFTEN = frozenset({"insert_node", "insert_turn", "save_run", "add_usage_day"})
+"""What most turns have; the rest is `HAS_RARE`."""
+
 _head_ints = itemgetter(0, *range(3, 16), 18, 19, 20, 27, 28)
 _head_texts = itemgetter(16, 17, 22, 23, 24, 26)
 _head_bytes = itemgetter(21, 25)
@@ -100,74 +109,93 @@ def stamp(known: Known) -> int:
 
 
 class Parcel:
-    """The arrays of one call."""
+    """The arrays of one call. `at`: for each section the number of its rows, and where its numbers,
+    texts and bytes begin."""
 
-    __slots__ = ("blobs", "ints", "sizes", "texts")
+    __slots__ = ("at", "blobs", "ints", "mode", "texts")
 
     def __init__(self, group: Sequence[Asked]) -> None:
-        self.ints, self.texts, self.blobs = Ints(), Texts(), Blobs()
-        self.sizes = Ints([len(group)])
+        self.ints: list[int | None] = []
+        self.texts: list[str | None] = []
+        self.blobs = Blobs()
+        self.mode = 0
+        self.at = [len(group), 0, 0, 0]
         for asked in group:
             self._command(asked)
         self._heads(group)
+        rows: dict[str, list[tuple[int, Row]]] = {}
+        for place, asked in enumerate(group, start=1):
+            if asked.plan is not None:
+                for statement, written in asked.plan.writes.items():
+                    rows.setdefault(statement, []).extend([(place, row) for row in written])
         for section in SECTIONS:
-            self._section(section, group)
+            self._section(section, rows.get(section.statement, ()))
 
-    def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...]:
-        """What `CALL` is called with."""
-        return who, now_us, mode, self.sizes, self.ints, self.texts, self.blobs
+    def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
+        """What `CALL` is called with; None when a text can not travel as it is."""
+        texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
+        if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
+            return None
+        return who, now_us, mode | self.mode, _list(self.at), _list(self.ints), texts, self.blobs
 
     def _command(self, asked: Asked) -> None:
         plan = asked.plan
         if plan is None:
             self.ints += (None, None, 0, asked.wants, 0)
         else:
-            before = plan.before
-            self.ints += (before.head[0], stamp(before), plan.live, plan.flags, plan.now_us)
+            before, flags = plan.before, plan.flags
+            self.ints += (before.head[0], stamp(before), plan.live, flags, plan.now_us)
+            if flags & USES:
+                self.mode |= SOME_USE
+            if flags & MAKES_RUN:
+                self.mode |= SOME_MAKE_RUNS
         self.texts += (*asked.key, asked.turn, asked.run)
 
+    def _begin(self, count: int) -> None:
+        self.at += (count, len(self.ints), len(self.texts), len(self.blobs))
+
     def _heads(self, group: Sequence[Asked]) -> None:
-        count = 0
-        for at, asked in enumerate(group, start=1):
-            plan = asked.plan
-            if plan is None or plan.after.head is plan.before.head:
-                continue
-            count += 1
-            head = plan.after.head
-            self.ints.append(at)
+        moved = [
+            (place, asked.plan.after.head)
+            for place, asked in enumerate(group, start=1)
+            if asked.plan is not None and asked.plan.after.head is not asked.plan.before.head
+        ]
+        self._begin(len(moved))
+        for place, head in moved:
+            self.ints.append(place)
             self.ints += _head_ints(head)
             self.texts += _head_texts(head)
             self.blobs += _head_bytes(head)
-        self.sizes.append(count)
 
-    def _section(self, section: Section, group: Sequence[Asked]) -> None:
-        count = 0
+    def _section(self, section: Section, rows: Sequence[tuple[int, Row]]) -> None:
+        self._begin(len(rows))
+        if rows and section.statement not in _OFTEN:
+            self.mode |= HAS_RARE
         ints, texts, blobs = self.ints, self.texts, self.blobs
-        for at, asked in enumerate(group, start=1):
-            if asked.plan is None:
-                continue
-            rows = asked.plan.writes.get(section.statement)
-            if rows:
-                count += len(rows)
-                for row in rows:
-                    ints.append(at)
-                    ints += section.ints(row)
-                    texts += section.texts(row)
-                    blobs += section.blobs(row)
-        self.sizes.append(count)
+        for place, row in rows:
+            ints.append(place)
+            ints += section.ints(row)
+            texts += section.texts(row)
+            blobs += section.blobs(row)
 
-    def is_plain(self) -> bool:
-        """Whether all texts can travel as they are; the slow way escapes what can not."""
-        joined = "".join([text for text in self.texts if text is not None])
-        if any(odd in joined for odd in _UNSAFE):
-            return False
-        if joined.isascii():
-            return True
+
+def _list(numbers: Sequence[int | None]) -> str:
+    """Numbers as the text of an array."""
+    return "{" + str(numbers)[1:-1].replace("None", "null") + "}"
+
+
+def _is_plain(joined: str, borders: int, nulls: int) -> bool:
+    """Whether no text has in it what parts them, or what no column can hold."""
+    if joined.count(_BORDER) != borders or joined.count(_NULL) != nulls:
+        return False
+    if "\0" in joined or "\x01" in joined:
+        return False
+    if not joined.isascii():
         try:
             joined.encode()
         except UnicodeEncodeError:
             return False
-        return True
+    return True
 
 
 class Verdict(msgspec.Struct, frozen=True):

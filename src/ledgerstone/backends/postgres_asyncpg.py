@@ -68,7 +68,7 @@ class AsyncpgConnection:
     ) -> Any:
         """The call, with what the driver raises said in the words of the port."""
         try:
-            return await call(text, *arguments, timeout=timeout_s)
+            return await call(text, *map(_sent, arguments), timeout=timeout_s)
         except asyncpg.PostgresError as error:
             if self.raw.is_closed() or is_ending(error.sqlstate):
                 self.drop()
@@ -89,6 +89,13 @@ class AsyncpgConnection:
             # A cancelled task: what was sent can not be taken back on this connection.
             self.drop()
             raise
+
+
+def _sent(argument: Any) -> Any:
+    """The driver asks our codec for a text, but not for the texts of a list."""
+    if type(argument) is not list:
+        return argument
+    return [to_column(item) if isinstance(item, str) else item for item in argument]
 
 
 def _bad_argument(error: Exception) -> Exception:

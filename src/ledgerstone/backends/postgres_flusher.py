@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ledgerstone.backends.postgres_line import Job
-from ledgerstone.backends.postgres_port import ConnectionLost
+from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.work import EnqueueWork, ListWork
-from ledgerstone.errors import OutcomeUnknown, Unavailable
+from ledgerstone.errors import LedgerstoneError, OutcomeUnknown, Timeout, Unavailable
 from ledgerstone.records.work import Batch
 from ledgerstone.trampoline import run_now
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Slow(Protocol):
     """The interactive way of the same face."""
 
-    async def write(self, command: Command[Any]) -> Any: ...
+    async def write(self, command: Command[Any], ends_s: float | None = None) -> Any: ...
 
     async def read(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
 
@@ -36,6 +36,7 @@ class Slow(Protocol):
 class Gathering(Protocol):
     """Commands that wait, the call that carries a group of them out, and what became of them."""
 
+    limit_s: float
     waiting: deque[Job]
     ended: list[Job]
 
@@ -47,7 +48,7 @@ class Gathering(Protocol):
 
     def settle(self, group: Sequence[Job], judged: Any, *, unsure: bool = False) -> None: ...
 
-    def withdraw(self, job: Job) -> None: ...
+    def withdraw(self, job: Job) -> bool: ...
 
 
 class BlockingFlusher:
@@ -61,14 +62,12 @@ class BlockingFlusher:
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
-        job = Job(command)
+        job = Job(command, monotonic_s() + self._line.limit_s)
         with self._gate:
             self._line.admit(job)
         try:
             if not job.done:
-                with self._sending:
-                    while not job.done:
-                        self._send()
+                self._send_until_done(job)
         except BaseException:
             with self._gate:
                 self._line.withdraw(job)
@@ -79,14 +78,30 @@ class BlockingFlusher:
             raise job.error
         return job.answer
 
+    def _send_until_done(self, job: Job) -> None:
+        if not self._sending.acquire(timeout=max(job.ends_s - monotonic_s(), 0)):
+            with self._gate:
+                began = not (job.done or self._line.withdraw(job))
+            if not job.done or job.error is None:
+                raise _over(began=began)
+            return
+        try:
+            while not job.done:
+                self._send()
+        finally:
+            self._sending.release()
+
     def _send(self) -> None:
         line = self._line
         with self._gate:
+            _drop_overdue(line)
             group = line.take()
         judged, unsure = None, True
         try:
-            with suppress(ConnectionLost):
-                judged, unsure = run_now(line.call(group)), False
+            if group:
+                # Whatever else goes wrong in there is said by the slow way.
+                with suppress(Exception):
+                    judged, unsure = run_now(line.call(group)), False
         finally:
             # After a Ctrl-C too: nobody may wait for ever, whoever was in that call.
             with self._gate:
@@ -108,7 +123,7 @@ class AsyncFlusher:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        job = Job(command)
+        job = Job(command, monotonic_s() + self._line.limit_s)
         future = job.future = loop.create_future()
         self._line.admit(job)
         if self._line.ended:
@@ -122,11 +137,14 @@ class AsyncFlusher:
         line = self._line
         try:
             while line.waiting:
+                _drop_overdue(line)
                 group = line.take()
                 judged, unsure = None, True
                 try:
-                    with suppress(ConnectionLost):
-                        judged, unsure = await line.call(group), False
+                    if group:
+                        # Whatever else goes wrong in there is said by the slow way.
+                        with suppress(Exception):
+                            judged, unsure = await line.call(group), False
                 finally:
                     line.settle(group, judged, unsure=unsure)
                     self._deliver(loop)
@@ -154,6 +172,21 @@ class AsyncFlusher:
             _tell(job, answer, None)
 
 
+def _drop_overdue(line: Gathering) -> None:
+    """Who waited until the time was over is told so, and not sent."""
+    now_s = monotonic_s()
+    if line.waiting and line.waiting[0].ends_s <= now_s:
+        for job in [job for job in line.waiting if job.ends_s <= now_s]:
+            job.error = _over(began=job.unsure)
+            line.withdraw(job)
+
+
+def _over(*, began: bool) -> LedgerstoneError:
+    if began:
+        return OutcomeUnknown("the server did not answer in time; repeat the call")
+    return Timeout("the time for this call is over; nothing was sent")
+
+
 def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
     future = job.future
     if future.done():
@@ -171,7 +204,7 @@ async def _carry_out(job: Job, slow: Slow) -> Any:
     try:
         if job.unsure and isinstance(command, EnqueueWork):
             return await _find_batch(command, slow)
-        answer = await slow.write(command)
+        answer = await slow.write(command, job.ends_s)
     except Unavailable as error:
         if not job.unsure:
             raise

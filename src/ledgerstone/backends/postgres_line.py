@@ -41,6 +41,7 @@ GROUP_BYTES_MAX = 4 * 1024 * 1024
 TRIES_MAX = 4
 """How often a command is planned before it goes the slow way."""
 SENDS_MAX = 3
+LEAST_SHARE = 0.25
 TAKEN, NOT_LOCKED = "23505", "55P03"
 _AGAIN = frozenset({"40001", "40P01"})
 
@@ -53,12 +54,13 @@ class Job:
     given then."""
 
     __slots__ = (
-        "answer", "asked", "bytes", "command", "done", "error", "future", "key", "lost_seq", "plan",
-        "slow", "tries", "unsure", "wants",
+        "answer", "asked", "bytes", "command", "done", "ends_s", "error", "future", "key",
+        "lost_seq", "plan", "slow", "tries", "unsure", "wants",
     )  # fmt: skip
 
-    def __init__(self, command: Command[Any]) -> None:
+    def __init__(self, command: Command[Any], ends_s: float) -> None:
         self.command = command
+        self.ends_s = ends_s
         self.key = session_of(command)
         self.plan: Plan | None = None
         self.asked: Asked | None = None
@@ -70,6 +72,13 @@ class Job:
         self.answer: Any = None
         self.error: BaseException | None = None
         self.future: Any = None
+
+
+def time_left_s(group: Sequence[Job], limit_s: float) -> float:
+    """How long a call may take: until the first of its commands must be answered, but not so little
+    that one who waited long spoils it for the others."""
+    left_s = min([job.ends_s for job in group]) - monotonic_s()
+    return max(min(left_s, limit_s), limit_s * LEAST_SHARE)
 
 
 def session_of(command: Command[Any]) -> Key:
@@ -115,8 +124,8 @@ class Line:
         self.claims = Claims()
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
+        self.limit_s = limit_s
         self._pool = pool
-        self._limit_s = limit_s
         self._clock = clock
         self._rls = rls
         self._behind: dict[Key, deque[Job]] = {}
@@ -250,13 +259,16 @@ class Line:
         if fresh is None or not moved or not self._prepare(job):
             self._finish(job, slow=True)
 
-    def withdraw(self, job: Job) -> None:
-        """An interrupted caller's command that nobody began is not carried out later."""
+    def withdraw(self, job: Job) -> bool:
+        """A command that nobody began is not carried out later; False when somebody did."""
         if job in self.waiting:
             self.waiting.remove(job)
             self._finish(job)
-        elif job in self._behind.get(job.key, ()):
+            return True
+        if job in self._behind.get(job.key, ()):
             self._behind[job.key].remove(job)
+            return True
+        return False
 
     # --- the call
 
@@ -280,14 +292,14 @@ class Line:
 
     async def _call(self, group: Sequence[Job], mode: int) -> Judged:
         asked = [job.asked for job in group if job.asked is not None]
-        parcel = Parcel(asked)
-        if not parcel.is_plain():
-            raise BadText("a text that a column can not hold as it is")
         who = asked[0].key[0] if self._rls else None
-        connection = await self._pool.borrow(monotonic_s() + self._limit_s)
+        arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
+        if arguments is None:
+            raise BadText("a text that can not travel as it is")
+        left_s = time_left_s(group, self.limit_s)
+        connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            arguments = parcel.arguments(who, self._clock.given_us(), mode)
-            rows = await connection.fetch(CALL, arguments, self._limit_s)
+            rows = await connection.fetch(CALL, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise

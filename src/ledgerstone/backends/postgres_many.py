@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ledgerstone.backends.postgres_port import Blobs, Ints, Texts
+from ledgerstone.backends.postgres_port import Blobs, Ints, Texts, to_column
 from ledgerstone.sql.tx import Row
 
 CHUNK_ROWS = 500
@@ -59,23 +59,12 @@ class ManyInsert:
 
 
 def _array(column: list[Any], kind: type) -> list[Any]:
-    """The column as an array in its binary form; text that has to be escaped takes the long way."""
+    """The column as an array in its binary form; neither driver escapes the texts of an array."""
     if kind is bytes:
         return Blobs(column)
     if kind is not str:
         return Ints(column)
-    joined = "".join([text for text in column if text is not None])
-    if "\0" in joined or "\x01" in joined or not (joined.isascii() or _is_text(joined)):
-        return column
-    return Texts(column)
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return Texts([None if text is None else to_column(text) for text in column])
 
 
 def _kind(column: list[Any]) -> type | None:

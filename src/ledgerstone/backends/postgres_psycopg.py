@@ -184,6 +184,7 @@ class PsycopgDriver:
 
     def _connect(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
         given = {"host": host, "port": port, "options": self._target.options}
+        given["fallback_application_name"] = "ledgerstone"
         conninfo = make_conninfo(self._target.dsn, **{k: v for k, v in given.items() if v})
         wire = waiting.wait_conn(generators.connect(conninfo), CHECK_INTERVAL_S, max(timeout_s, 0))
         raw = _Raw(wire)
@@ -222,10 +223,10 @@ class _Array(Dumper):
     element_oid = 0
 
     def dump(self, obj: Any) -> bytes:
-        head = _ARRAY_HEAD.pack(1, 1, self.element_oid, len(obj), 1) if obj else b""
-        return (
-            head + b"".join(self.items(obj)) if head else _ARRAY_EMPTY.pack(0, 0, self.element_oid)
-        )
+        if not obj:
+            return _ARRAY_EMPTY.pack(0, 0, self.element_oid)
+        head = _ARRAY_HEAD.pack(1, 1, self.element_oid, len(obj), 1)
+        return head + b"".join(self.items(obj))
 
     def items(self, obj: Any) -> list[bytes]:
         return [_NULL if item is None else _LENGTH.pack(len(item)) + item for item in obj]

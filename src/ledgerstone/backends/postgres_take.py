@@ -16,7 +16,7 @@ from ledgerstone.backends.postgres_apply import HEAD_COLUMNS
 from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_heads import Heads, Known
-from ledgerstone.backends.postgres_line import Job
+from ledgerstone.backends.postgres_line import Job, time_left_s
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
 from ledgerstone.clock import monotonic_s
@@ -30,7 +30,7 @@ from ledgerstone.sql.tx import Row
 
 GROUP_MAX = 128
 SENDS_MAX = 3
-TAKE = "select * from ledger_take($1, $2, $3, $4, $5, $6)"
+TAKE = "select * from ledger_take($1, $2, $3, $4, $5, $6, $7)"
 CLAIM = "select * from ledger_claim($1, $2, $3, $4, $5, $6, $7, $8)"
 RENEW = "select * from ledger_renew_claims($1, $2, $3, $4)"
 _AGAIN = frozenset({"40001", "40P01"})
@@ -49,34 +49,55 @@ def is_queued(command: Command[Any]) -> bool:
     return isinstance(command, RenewClaim)
 
 
+def _take_arguments(commands: Sequence[TakeWork], again: bool) -> tuple[Any, ...]:
+    first = commands[0]
+    texts = [text for command in commands for text in _take_texts(command)]
+    ttls = [command.ttl_us for command in commands]
+    return first.queue, first.max_batches, again, texts, ttls
+
+
+def _take_texts(command: TakeWork) -> tuple[str, ...]:
+    return command.owner, command.lease_token, command.claim, command.claim_token
+
+
+def _claim_arguments(commands: Sequence[ClaimWork], again: bool) -> tuple[Any, ...]:
+    return (
+        commands[0].max_batches,
+        [command.session for command in commands],
+        [command.queue for command in commands],
+        [command.guard.fence for command in commands],
+        [command.ttl_us for command in commands],
+        [text for command in commands for text in _claim_texts(command)],
+    )
+
+
+def _claim_texts(command: ClaimWork) -> tuple[str | None, ...]:
+    token, proof = command.guard.token, command.token
+    return token, command.claim, command.owner, proof, command.boundary
+
+
+def _renew_arguments(commands: Sequence[RenewClaim], again: bool) -> tuple[Any, ...]:
+    texts = [text for command in commands for text in _renew_texts(command)]
+    return [command.ttl_us for command in commands], texts
+
+
+def _renew_texts(command: RenewClaim) -> tuple[str, ...]:
+    return command.session, command.claim, command.token
+
+
 class Call(msgspec.Struct, frozen=True):
-    """How the commands of one kind travel: what they share, and their numbers and texts."""
+    """How the commands of one kind travel; only those with the same `shared` travel together."""
 
     text: str
     shared: Callable[[Any], tuple[Any, ...]]
-    ints: Callable[[Any], tuple[int, ...]]
+    arguments: Callable[[Any, bool], tuple[Any, ...]]
     texts: Callable[[Any], tuple[str | None, ...]]
 
 
 _CALLS: dict[type, Call] = {
-    TakeWork: Call(
-        TAKE,
-        lambda c: (c.queue, c.max_batches),
-        lambda c: (c.ttl_us,),
-        lambda c: (c.owner, c.lease_token, c.claim, c.claim_token),
-    ),
-    ClaimWork: Call(
-        CLAIM,
-        lambda c: (),
-        lambda c: (c.guard.fence, c.ttl_us, c.max_batches),
-        lambda c: (c.session, c.guard.token, c.claim, c.owner, c.token, c.boundary, c.queue),
-    ),
-    RenewClaim: Call(
-        RENEW,
-        lambda c: (),
-        lambda c: (c.ttl_us,),
-        lambda c: (c.session, c.claim, c.token),
-    ),
+    TakeWork: Call(TAKE, lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts),
+    ClaimWork: Call(CLAIM, lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
+    RenewClaim: Call(RENEW, lambda c: (), _renew_arguments, _renew_texts),
 }
 
 
@@ -89,7 +110,7 @@ class QueueLine:
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
         self._pool = pool
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._clock = clock
         self._heads = heads
         self._claims = claims
@@ -98,7 +119,8 @@ class QueueLine:
         """Take a command in; one whose texts no column can hold as they are goes the slow way."""
         command: Any = job.command
         call = _CALLS[type(command)]
-        if _is_plain((command.tenant, *call.texts(command), *call.shared(command)[:1])):
+        named = (job.key[0], job.key[1], getattr(command, "queue", None))
+        if _is_plain((*named, *call.texts(command))):
             self.waiting.append(job)
         else:
             self._finish(job, slow=True)
@@ -114,13 +136,15 @@ class QueueLine:
             command: Any = job.command
             mine = (type(command), command.tenant, *_CALLS[type(command)].shared(command))
             session = job.key[1]
-            if (kind is not None and mine != kind) or session in sessions:
+            if (kind is not None and (mine != kind or job.unsure)) or session in sessions:
                 later.append(job)
                 continue
-            kind = mine
+            kind = None if job.unsure else mine
             if session:
                 sessions.add(session)
             group.append(job)
+            if job.unsure:
+                break
         self.waiting.extendleft(reversed(later))
         return group
 
@@ -129,7 +153,7 @@ class QueueLine:
         knows."""
         for _ in range(SENDS_MAX):
             try:
-                return await self._call([job.command for job in group])
+                return await self._call(group)
             except ServerSaid as error:
                 if error.sqlstate not in _AGAIN:
                     return None
@@ -137,16 +161,15 @@ class QueueLine:
                 return None
         return None
 
-    async def _call(self, commands: Sequence[Any]) -> list[Row]:
-        first = commands[0]
-        call = _CALLS[type(first)]
-        ints = [value for command in commands for value in call.ints(command)]
-        texts = [value for command in commands for value in call.texts(command)]
-        head = (first.tenant, self._clock.given_us(), *call.shared(first))
-        arguments = (*head, texts, ints) if type(first) is TakeWork else (*head, ints, texts)
-        connection = await self._pool.borrow(monotonic_s() + self._limit_s)
+    async def _call(self, group: Sequence[Job]) -> list[Row]:
+        commands: list[Any] = [job.command for job in group]
+        call = _CALLS[type(commands[0])]
+        asked = call.arguments(commands, group[0].unsure)
+        arguments = (commands[0].tenant, self._clock.given_us(), *asked)
+        left_s = time_left_s(group, self.limit_s)
+        connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            return await connection.fetch(call.text, arguments, self._limit_s)
+            return await connection.fetch(call.text, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise
@@ -162,6 +185,11 @@ class QueueLine:
             found.setdefault(row[0], []).append(row)
         for place, job in enumerate(group, start=1):
             mine = found.get(place)
+            if unsure and not job.unsure and isinstance(job.command, TakeWork):
+                # It may have been given a session: the next call looks for that one first.
+                job.unsure = True
+                self.waiting.append(job)
+                continue
             job.unsure = job.unsure or unsure
             if judged is None or (mine is not None and mine[0][1] != "ok"):
                 self._finish(job, slow=True)
@@ -193,11 +221,13 @@ class QueueLine:
         self._claims.note(tenant, claim)
         return Taken(lease, claim)
 
-    def withdraw(self, job: Job) -> None:
-        """An interrupted caller's command that nobody began is not carried out later."""
-        if job in self.waiting:
-            self.waiting.remove(job)
-            self._finish(job)
+    def withdraw(self, job: Job) -> bool:
+        """A command that nobody began is not carried out later; False when somebody did."""
+        if job not in self.waiting:
+            return False
+        self.waiting.remove(job)
+        self._finish(job)
+        return True
 
     def _finish(self, job: Job, *, slow: bool = False) -> None:
         job.slow, job.done = slow, True

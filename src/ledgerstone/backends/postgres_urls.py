@@ -14,6 +14,7 @@ POOL_SIZE = 8
 CONNECT_TIMEOUT_S = 10.0
 STATEMENT_TIMEOUT_S = 30.0
 SLACK_MS = 500
+PORT = "5432"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _SAYS = {"yes": True, "no": False}
 # What both drivers understand; and what only libpq does, so that the other one is not told.
@@ -71,7 +72,7 @@ class Target(msgspec.Struct, frozen=True):
         if named or len(hosts) == 1:
             return [(None, None)]
         given = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
-        return [(host or None, port or None) for host, port in zip(hosts, given, strict=True)]
+        return [(host or None, port or PORT) for host, port in zip(hosts, given, strict=True)]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -86,7 +87,7 @@ class Target(msgspec.Struct, frozen=True):
         """The same for libpq."""
         if not self.prepare:
             return ""
-        return " ".join(f"-c {name}={value}" for name, value in self.settings.items())
+        return " ".join(f"-c {name}={value}" for name, value in self._conduct.items())
 
     @property
     def lead(self) -> str:
@@ -117,7 +118,7 @@ class Target(msgspec.Struct, frozen=True):
 
 def _host_and_port(text: str) -> tuple[str | None, str | None]:
     one = urlsplit(f"//{text}")
-    return one.hostname, None if one.port is None else str(one.port)
+    return one.hostname, PORT if one.port is None else str(one.port)
 
 
 def parse_target(url: str, pool_size: int | None = None) -> Target:

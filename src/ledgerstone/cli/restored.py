@@ -30,3 +30,6 @@ def run(url: Place, *, as_json: AsJson = False) -> None:
     else:
         sessions = plural(sum(lifted.values()), "session")
         print_line(f"fences lifted: {sessions} of {plural(len(lifted), 'tenant')}", "green")
+
+
+run.__name__ = "restored"

@@ -7,9 +7,9 @@ on every backend and they differ in speed only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from ledgerstone.records.embeddings import VectorRow
+from ledgerstone.records.embeddings import Space, VectorRow
 
 Accept: TypeAlias = Callable[[VectorRow], bool]
 """Whether a row is wanted; it is asked before the row is scored, and not about its vector."""
@@ -35,6 +35,25 @@ class VectorIndex(Protocol):
         expected to be read, the rest may cost more. A zero vector scores 0.
         """
         ...
+
+
+@runtime_checkable
+class NearStore(Protocol):
+    """A backend whose database finds near vectors by itself."""
+
+    def prepare_near(self, make: bool) -> bool:
+        """Whether it can; `make`: see to it, NotSupported when that fails."""
+        ...
+
+    def near(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None:
+        """At most so many rows, about the nearest, in no order; None: ask somebody else."""
+        ...
+
+    async def anear(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None: ...
 
 
 class VectorEngine(Protocol):

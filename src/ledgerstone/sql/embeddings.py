@@ -133,7 +133,7 @@ async def drop_session_vectors(tx: Tx, tenant: str, session: str) -> int:
 async def get_embedding(tx: Tx, query: GetEmbedding) -> VectorRow | None:
     """One row."""
     row = await tx.one("get_vector", query.tenant, KIND, query.id)
-    return None if row is None else _vector(row)
+    return None if row is None else vector_of(row)
 
 
 async def list_embeddings(tx: Tx, query: ListEmbeddings) -> list[VectorRow]:
@@ -149,7 +149,7 @@ async def list_embeddings(tx: Tx, query: ListEmbeddings) -> list[VectorRow]:
         last=namespaces.end_of(query.namespace),
         limit=query.limit,
     )
-    return [_vector(row) for row in rows]
+    return [vector_of(row) for row in rows]
 
 
 async def list_spaces(tx: Tx, query: ListSpaces) -> list[Space]:
@@ -160,7 +160,7 @@ async def list_spaces(tx: Tx, query: ListSpaces) -> list[Space]:
 async def read_vectors(tx: Tx, query: ReadVectors) -> list[VectorRow]:
     """Rows in the order they changed."""
     bounds = (query.tenant, query.model, query.after, query.limit)
-    return [_vector(row) for row in await tx.all("changed_vectors", *bounds)]
+    return [vector_of(row) for row in await tx.all("changed_vectors", *bounds)]
 
 
 async def list_vector_names(tx: Tx, query: ListVectorNames) -> list[tuple[str, str]]:
@@ -174,7 +174,8 @@ def _space(row: Row) -> Space:
     return Space(model=model, dimension=dimension, count=count, changes=changes, drops=drops)
 
 
-def _vector(row: Row) -> VectorRow:
+def vector_of(row: Row) -> VectorRow:
+    """A row as it is handed out."""
     kind, id, model, change, vector, session, namespace, metadata, created_us = row
     return VectorRow(
         kind=kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ledgerstone.commands.transfer import (
     Chunk,
@@ -23,26 +23,50 @@ _LAST_ORD = (1 << ORD_BITS) - 1
 _TENANT = {table.name for table in OF_A_TENANT}
 _ORDER = [table.name for table in OF_A_SESSION]
 
-_CURSORS: dict[str, tuple[tuple[str, ...], Row]] = {
-    "spaces": (("after",), (None,)),
-    "memories": (("namespace", "key"), (None, None)),
-    "embeddings": (("kind", "id"), (None, None)),
-    "attachments": (("session", "id"), ("", "")),
-    "artifacts": (("scope", "place"), ("", 0)),
-    "evidence": (("session", "kind", "n"), ("", "", -1)),
-    "sessions": (("after",), (0,)),
-    "turns": (("after",), (-1,)),
-    "notes": (("node", "key"), (None, None)),
-    "work": (("after",), (0,)),
-    "usage_days": (("day", "model", "provider", "source", "currency"), (None,) * 5),
-}
-"""The arguments that say after which row to begin, and what they are at the start of a table."""
-_BY_ID: tuple[tuple[str, ...], Row] = (("after",), ("",))
 
-_SHORT = frozenset(
-    ("stubs", "spaces", "blobs", "attachments", "budgets", "branches", "usage_days", "ready")
-)
-"""Tables without long columns: their rows are fetched without a look at the sizes."""
+class Export(NamedTuple):
+    """How a table is read: the statement, the arguments that say after which row to begin, what
+    those are at its start, and whether its rows may be long, so that their sizes are asked first.
+    """
+
+    statement: str
+    names: tuple[str, ...] = ("after",)
+    start: Row = ("",)
+    long: bool = True
+
+
+_EXPORTS = {
+    "stubs": Export("export_stubs", long=False),
+    "kept_runs": Export("export_kept_runs"),
+    "memories": Export("export_memories", ("namespace", "key"), (None, None)),
+    "spaces": Export("export_spaces", start=(None,), long=False),
+    "embeddings": Export("export_embeddings", ("kind", "id"), (None, None)),
+    "sessions": Export("export_sessions", start=(0,)),
+    "attachments": Export("export_attachments", ("session", "id"), ("", ""), long=False),
+    "artifacts": Export("export_artifacts", ("scope", "place"), ("", 0)),
+    "evidence": Export("export_evidence", ("session", "kind", "n"), ("", "", -1)),
+    "budgets": Export("export_budgets", long=False),
+    "blobs": Export("export_blobs", long=False),
+    "turns": Export("export_turns", start=(-1,)),
+    "nodes": Export("export_nodes"),
+    "amendments": Export("export_amendments"),
+    "branches": Export("export_branches", long=False),
+    "notes": Export("export_notes", ("node", "key"), (None, None)),
+    "contents": Export("export_contents"),
+    "documents": Export("export_documents"),
+    "runs": Export("export_runs"),
+    "tickets": Export("export_tickets"),
+    "executions": Export("export_executions"),
+    "work": Export("export_work", start=(0,)),
+    "dead_work": Export("export_dead_work"),
+    "usage_days": Export(
+        "export_usage_days",
+        ("day", "model", "provider", "source", "currency"),
+        (None, None, None, None, None),
+        long=False,
+    ),
+    "ready": Export("export_ready", long=False),
+}
 _ROW_BYTES = 200
 """About what a row is beside its long columns."""
 
@@ -52,8 +76,9 @@ async def export_table(tx: Tx, query: ExportTable) -> Exported:
     table = query.table
     if table not in _TENANT:
         raise InvalidValue("table", f"{table!r} is none of a tenant")
-    names, start = _CURSORS.get(table, _BY_ID)
-    given = {"tenant": query.tenant, **dict(zip(names, query.after or start, strict=True))}
+    export = _EXPORTS[table]
+    cursor = zip(export.names, query.after or export.start, strict=True)
+    given = {"tenant": query.tenant, **dict(cursor)}
     rows, more = await _fetch(tx, table, given, query.rows_max, query.bytes_max)
     if table in IN_OWN_ORDER:
         found = [row[1:] for row in rows]
@@ -130,8 +155,8 @@ def _place(head: HeadRow, table: str, after: Row | None) -> dict[str, Any]:
     if table == "amendments":
         ord, version = after or (None, None)
         return {**span, "key": None if ord is None else base + ord, "version": version}
-    names, start = _CURSORS.get(table, _BY_ID)
-    cursor = dict(zip(names, after or start, strict=True))
+    export = _EXPORTS[table]
+    cursor = dict(zip(export.names, after or export.start, strict=True))
     return {**(span if table == "runs" else {"number": head.number}), **cursor}
 
 
@@ -139,9 +164,9 @@ async def _fetch(
     tx: Tx, table: str, given: dict[str, Any], rows_max: int, bytes_max: int | None
 ) -> tuple[list[Row], bool]:
     """Rows that fit, and whether there may be more."""
-    statement, limit = f"export_{table}", rows_max
+    statement, limit = _EXPORTS[table].statement, rows_max
     given["limit"] = limit
-    if table not in _SHORT:
+    if _EXPORTS[table].long:
         if bytes_max is not None:
             sizes = await tx.pick(statement, sizes=True, **given)
             if not sizes:

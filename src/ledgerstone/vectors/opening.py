@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ledgerstone.errors import InvalidValue, NotSupported
-from ledgerstone.ports.vectors import VectorEngine
+from ledgerstone.ports.vectors import NearStore, VectorEngine
+from ledgerstone.vectors.pgvector import PgvectorEngine
+
+PGVECTOR = PgvectorEngine.name
 
 
-def open_engine(name: str | None) -> VectorEngine:
-    """The engine of this name; None: the fastest that is installed.
+def open_engine(name: str | None, store: object = None) -> VectorEngine:
+    """The engine of this name; None: the fastest that is installed, in the store if it has one.
 
     NotSupported for one that is not installed, InvalidValue for one that nobody knows.
     """
+    if name == PGVECTOR:
+        if not isinstance(store, NearStore):
+            raise NotSupported("vectors='pgvector'", hint="only a postgresql:// store has it")
+        store.prepare_near(True)
+        return PgvectorEngine(_fastest())
     if name is None:
-        for opener in _ENGINES.values():
-            try:
-                return opener()
-            except NotSupported:
-                continue
+        exact = _fastest()
+        there = isinstance(store, NearStore) and store.prepare_near(False)
+        return PgvectorEngine(exact) if there else exact
     if not isinstance(name, str) or name not in _ENGINES:
-        raise InvalidValue("vectors", f"{name!r:.40} is none of {', '.join(_ENGINES)}")
+        raise InvalidValue("vectors", f"{name!r:.40} is none of {', '.join(_NAMES)}")
     return _ENGINES[name]()
+
+
+def _fastest() -> VectorEngine:
+    for opener in _ENGINES.values():
+        try:
+            return opener()
+        except NotSupported:
+            continue
+    raise AssertionError("plain Python is always there")
 
 
 def _numpy() -> VectorEngine:
@@ -52,3 +67,4 @@ _ENGINES: dict[str, Callable[[], VectorEngine]] = {
     "sqlite-vec": _sqlite_vec,
     "python": _python,
 }
+_NAMES = (*_ENGINES, PGVECTOR)

@@ -54,6 +54,13 @@ def ranked(query: Sequence[float], first: int, look: Callable[[int], Rough]) -> 
         count *= GROWTH
 
 
+def scored(query: Sequence[float], rows: Iterable[VectorRow]) -> Ranked:
+    """These rows with their cosine, in the order they came."""
+    length = squared(query)
+    for row in rows:
+        yield cosine_of(query, length, unpack(row.vector)), row
+
+
 def margin(dimension: int, unit: float) -> float:
     """How far a sum of products of unit vectors can be off, in floats of this precision."""
     return (dimension + 16) * unit * 2

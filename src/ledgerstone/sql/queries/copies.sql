@@ -100,9 +100,10 @@ on conflict (tenant, session, id) do update set
 
 -- name: chain_rows(first, last)
 -- What the chain knows of nodes, in commit order.
-select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label, r.id, n.meta,
+select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label,
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), n.meta,
   n.format, n.refs, n.created_us, n.body, n.commitment, n.seq, n.deleted_us, n.deleted_rev
-from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+from nodes n
 where n.key between :first and :last order by n.key
 
 -- name: chain_amendments(first, last)

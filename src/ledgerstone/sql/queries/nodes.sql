@@ -2,6 +2,8 @@
 -- A row of a message is read as: key, parent, seq, role, run, created_us, id, body, deleted_us;
 -- a row of any node as: key, parent, seq, role, kind, label, run id, meta, format, refs,
 -- created_us, id, body, deleted_us.
+-- The id of a run and of a session is asked for in the select list: a join by a key that is computed
+-- can not use its index under the row-level security of PostgreSQL.
 -- Walks only ever go down in ord: a circle, which only damage can make, does not trap them.
 
 -- name: find_place(number, id)
@@ -15,9 +17,10 @@ select parent, seq, deleted_us, role, id from nodes where key = :key
 
 -- name: node_content(number, id)
 -- What an idempotent append compares, and where the node is.
-select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format,
+select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label,
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), n.meta, n.format,
   n.refs, n.created_us, n.body, n.deleted_us
-from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+from nodes n
 where n.id = :id and n.key >> 32 = :number
 
 -- name: id_at(key)
@@ -88,10 +91,10 @@ select key - :base, parent, seq from jump
 -- name: read_straight(first, last, messages, nodes, spoken, live, kind, ascending, descending, limit)
 -- Messages or nodes of a straight stretch.
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us -- if messages
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs, -- if nodes
-  n.created_us, n.id, n.body, n.deleted_us -- if nodes
+select n.key, n.parent, n.seq, n.role, n.kind, n.label, -- if nodes
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), -- if nodes
+  n.meta, n.format, n.refs, n.created_us, n.id, n.body, n.deleted_us -- if nodes
 from nodes n
-  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if nodes
 where n.key between :first and :last and n.body is not null
   and n.role is not null -- if spoken
   and n.deleted_us is null -- if live
@@ -112,20 +115,27 @@ order by n.key
 
 -- name: find_messages(tenant, id, session)
 -- Messages of this id in the tenant, hidden ones too.
-select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us, s.id
-from nodes n join sessions s on s.number = n.key >> 32
-where n.id = :id and s.tenant = :tenant and s.purged = 0
-  and n.role is not null and n.body is not null
-  and s.id = :session -- if session
+select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us, n.session
+from (
+  select m.*, (select s.id from sessions s
+    where s.number = m.key >> 32 and s.tenant = :tenant and s.purged = 0) as session
+  from nodes m where m.id = :id
+) as n
+where n.session is not null and n.role is not null and n.body is not null
+  and n.session = :session -- if session
 
 -- name: find_nodes(tenant, id, session)
 -- Live nodes of this id in the tenant, oldest session first.
-select n.key, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, n.refs,
-  n.created_us, n.id, n.body, n.deleted_us, s.id
-from nodes n join sessions s on s.number = n.key >> 32
-  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
-where n.id = :id and s.tenant = :tenant and s.purged = 0 and n.deleted_us is null
-  and s.id = :session -- if session
+select n.key, n.parent, n.seq, n.role, n.kind, n.label,
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run),
+  n.meta, n.format, n.refs, n.created_us, n.id, n.body, n.deleted_us, n.session
+from (
+  select m.*, (select s.id from sessions s
+    where s.number = m.key >> 32 and s.tenant = :tenant and s.purged = 0) as session
+  from nodes m where m.id = :id
+) as n
+where n.session is not null and n.deleted_us is null
+  and n.session = :session -- if session
 order by n.key
 
 -- name: list_session_nodes(tenant, session, kind, any_kind, message, label, run_id, before_id, after_ord, after_id, by_ord, by_ord_desc, by_id, by_id_desc, limit)

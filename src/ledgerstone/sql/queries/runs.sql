@@ -3,8 +3,9 @@
 -- name: find_runs(tenant, id)
 -- Every session of the tenant that knows this run, and the record that outlived its session.
 select r.key, r.first_ord, r.last_ord, r.body
-from runs r join sessions s on s.number = r.key >> 32
-where r.id = :id and s.tenant = :tenant and s.purged = 0
+from runs r
+where r.id = :id
+  and (select s.tenant from sessions s where s.number = r.key >> 32 and s.purged = 0) = :tenant
 union all
 select 0, 0, 0, body from kept_runs where tenant = :tenant and id = :id
 

@@ -119,10 +119,11 @@ union all select 'ready', count(*), 0 from ready where number = :number
 -- name: export_nodes(first, last, limit, sizes, rows)
 -- Nodes in commit order; their runs by id.
 select coalesce(length(n.body), 0) + coalesce(length(n.meta), 0) -- if sizes
-select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, n.meta, n.format, -- if rows
-  n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, n.deleted_rev, n.commitment -- if rows
+select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, -- if rows
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), -- if rows
+  n.meta, n.format, n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, -- if rows
+  n.deleted_rev, n.commitment -- if rows
 from nodes n
-  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if rows
 where n.key > :first and n.key <= :last
 order by n.key limit :limit
 

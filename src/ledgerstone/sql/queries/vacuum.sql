@@ -2,9 +2,10 @@
 
 -- name: erasable(first, last, before_us)
 -- Hidden nodes that still have a body.
-select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label, r.id, n.meta,
+select n.key & 4294967295, n.parent, n.id, n.salt, n.role, n.kind, n.label,
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), n.meta,
   n.format, n.refs, n.created_us, n.body, n.commitment
-from nodes n left join runs r on r.key = n.key - (n.key & 4294967295) + n.run
+from nodes n
 where n.key between :first and :last and n.deleted_us is not null and n.body is not null
   and n.deleted_us <= :before_us -- if before_us
 order by n.key

@@ -36,6 +36,11 @@
     stepping    threads that take turns call by call, in an order drawn from a seed
     collection  bytes that are collected while others put, name and attach them
     payloads    texts that do harm where they become a query, a path or a line of a log
+    postgres_cuts       a wire that is cut before, while and after a request is carried out
+    postgres_silence    a server that does not answer any more: every call comes back in time
+    postgres_load       callers that go on while their server is killed, restarted or replaced
+    postgres_crowd      64 sessions in each of several processes: no errors, no deadlocks
+    postgres_pooler     a pooler in transaction mode: no two transactions on one connection
 
 For another backend: give `kill_often` and `Race` a function that opens it, importable in a child
 process (`functools.partial(open_mine, path)`), and assert that the verdict names no violation.

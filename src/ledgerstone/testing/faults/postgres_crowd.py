@@ -95,6 +95,13 @@ def busy(
     return Did(turns, sum(writer.moved for writer in writers), errors)
 
 
+def next_revision(backend: Backend, number: int, racer: int) -> Any:
+    """Everybody has seen the same revision, and commits on it the planned way."""
+    guard = Guard(revision=number)
+    command = commit_of("revisions", f"{number}/{racer}", "mine", guard=guard, create=number == 0)
+    return backend.write(command)
+
+
 def play_of(seconds: float, seed: int, *, conflicts: bool) -> Any:
     """For `Race.run`."""
     return partial(busy, seconds, conflicts, seed)

@@ -11,6 +11,7 @@ clock before they got their turn, so a worker may come a moment too early and fi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +48,31 @@ class State(msgspec.Struct, frozen=True):
 def check(history: list[QueueOp]) -> Iterator[str]:
     """One sentence for each session whose history no order explains."""
     return linear.check(history, steps, State())
+
+
+def unhurried(history: list[QueueOp]) -> list[QueueOp]:
+    """The history for a backend whose takers pass over a session that somebody is busy with.
+
+    Such a taker may find nothing while another call on that session is under way, and has changed
+    nothing: those answers are left out. All others must still be explained.
+    """
+    found: list[QueueOp] = []
+    ordered = sorted(history, key=lambda op: (op.session, op.start_s))
+    for _, group in groupby(ordered, key=lambda op: op.session):
+        ops = list(group)
+        found += [op for op in ops if not (_found_nothing(op) and _was_busy(op, ops))]
+    return found
+
+
+def _found_nothing(op: QueueOp) -> bool:
+    return op.call == "take work" and op.result == "no"
+
+
+def _was_busy(op: QueueOp, others: list[QueueOp]) -> bool:
+    return any(
+        one is not op and one.call != "get" and one.start_s < op.end_s and one.end_s > op.start_s
+        for one in others
+    )
 
 
 def steps(state: State, op: QueueOp) -> Iterator[State]:

@@ -1,13 +1,16 @@
 -- Planned commands, many in one call: lock, judge each by itself, write what is right.
 --
--- Everything travels in three flat arrays, section after section; sizes[n] is the number of rows of
--- section n. PL/pgSQL keeps array arguments expanded, so each subscript is one step.
+-- Everything travels in three flat arrays, section after section. at[4n - 3] is the number of rows of
+-- section n, and the three that follow say where its ints, texts and bytes begin. PL/pgSQL keeps
+-- arrays expanded, so each subscript is one step.
 --
 --   section           ints per row               texts                      bytes
 --   1 commands        number version live        tenant session turn run
 --                     flags planned_us
---   2 heads           20                         6                          2
---   3 to 13           see the statements         the first int of a row is the place of its command
+--   2 to 15           see apply_writes.sql       the first int of a row is the place of its command
+--
+-- flags: 1 uses something, 2 makes a run, 4 depends on the time, 8 wants the state, 16 is deleted
+-- mode:  1 ids may be taken, 2 do not wait for heads, 4 some use, 8 some make runs, 16 rare sections
 --
 -- What comes back: one row about the call (place 0) with the number of this transaction, by which
 -- the heads it wrote are known from now on, and the time; then one row per command that was not
@@ -15,7 +18,7 @@
 --   moved   the head is not the one that the plan was made with, or its lease ended meanwhile
 --   run     the run is known already; its row comes along when it is this session's
 --   known   the turn was committed before
---   held    another transaction holds the head, and this call does not wait (mode & 2)
+--   held    another transaction holds the head, and this call does not wait
 --   slow    there are budgets, or an id is taken: the handler has to look
 --
 -- `version` is the number of the transaction that wrote a head (xmin). What a plan is compared by has
@@ -23,10 +26,14 @@
 --
 -- Nothing is judged before its head is locked, and by a later statement than the one that locked:
 -- only then it sees what was committed while it waited. Leases are judged by the clock after that.
+--
+-- How statements are planned is said by the connection (postgres_urls.py): generic plans, loops over
+-- indexes. Expressions are few on purpose: each is made ready once per transaction, which takes as long as
+-- many a row.
 
 create or replace function ledger_apply(
   who text, now_us bigint, mode bigint,
-  sizes bigint[], ints bigint[], texts varchar[], bytes bytea[]
+  at bigint[], ints bigint[], texts text[], bytes bytea[]
 ) returns table (
   place bigint, word text, version bigint, clock_us bigint,
   number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
@@ -37,10 +44,6 @@ create or replace function ledger_apply(
   tip_id text, run_key bigint, run_first bigint, run_last bigint, run_body bytea, state bytea
 ) language plpgsql volatile
 set search_path from current
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
@@ -51,11 +54,15 @@ begin
   if who is not null then
     perform set_config('ledgerstone.tenant', who, true);
   end if;
-  _words := ledger_lock_heads(mode, sizes[1], ints, texts);
+  if at[1] = 1 and mode & 2 = 0 then
+    _words := ledger_lock_head(mode, ints, texts);
+  else
+    _words := ledger_lock_heads(mode, at[1], ints, texts);
+  end if;
   _clock := coalesce(ledger_apply.now_us, ledger_clock());
-  _words := ledger_judge(mode, _clock, _words, sizes, ints, texts);
+  _words := ledger_judge(mode, _clock, _words, at, ints, texts);
   if 'ok' = any (_words) then
-    perform ledger_write(_words, sizes, ints, texts, bytes);
+    perform ledger_write(mode, _words, at, ints, texts, bytes);
     version := pg_current_xact_id()::xid::text::bigint;
   end if;
   place := 0;
@@ -67,29 +74,54 @@ begin
 end
 $$;
 
--- Holds every head that a plan was made with, in the order of their numbers. Before them, as
--- everywhere, the names: who uses something shares the budgets with others who do. A run that is
--- being made elsewhere is not waited for.
-create or replace function ledger_lock_heads(
-  mode bigint, count bigint, ints bigint[], texts varchar[]
+-- Holds the head of the only command, and before it, as everywhere, the names: who uses something
+-- shares the budgets with others who do. A run that is being made elsewhere is not waited for.
+create or replace function ledger_lock_head(
+  mode bigint, ints bigint[], texts text[]
 ) returns text[] language plpgsql volatile
 as $$
 declare
-  _numbers bigint[];
+  _done text;
+begin
+  if mode & 4 <> 0 then
+    _done := pg_advisory_xact_lock_shared(ledger_lock_key(texts[1], 'u'))::text;
+  end if;
+  perform from heads h where h.number = ints[1] and h.tenant = texts[1] for no key update;
+  if mode & 8 <> 0 and not pg_try_advisory_xact_lock(ledger_lock_key(texts[1], 'r:' || texts[4])) then
+    return '{slow}';
+  end if;
+  return null;
+end
+$$;
+
+-- The same for many, their heads in the order of their numbers.
+create or replace function ledger_lock_heads(
+  mode bigint, count bigint, ints bigint[], texts text[]
+) returns text[] language plpgsql volatile
+as $$
+declare
   _held bigint[];
 begin
-  perform pg_advisory_xact_lock_shared(k.key) from (
-    select distinct ledger_lock_key(texts[n * 4 - 3], 'u') as key
-    from generate_series(1, count) n where ints[n * 5 - 1] & 1 <> 0
-  ) k;
-  _numbers := array(
-    select ints[n * 5 - 4] from generate_series(1, count) n where ints[n * 5 - 4] is not null);
+  if mode & 4 <> 0 then
+    perform pg_advisory_xact_lock_shared(k.key) from (
+      select distinct ledger_lock_key(texts[n * 4 - 3], 'u') as key
+      from generate_series(1, count) n where ints[n * 5 - 1] & 1 <> 0
+    ) k;
+  end if;
   if mode & 2 = 0 then
-    perform from heads h where h.number = any (_numbers) order by h.number for no key update;
+    perform from heads h
+    where h.number = any (array(select ints[n * 5 - 4] from generate_series(1, count) n))
+      and h.tenant = any (array(select distinct texts[n * 4 - 3] from generate_series(1, count) n))
+    order by h.number for no key update;
   else
     _held := array(
-      select h.number from heads h where h.number = any (_numbers)
+      select h.number from heads h
+      where h.number = any (array(select ints[n * 5 - 4] from generate_series(1, count) n))
+        and h.tenant = any (array(select distinct texts[n * 4 - 3] from generate_series(1, count) n))
       order by h.number for no key update skip locked);
+  end if;
+  if mode & 10 = 0 then
+    return null;
   end if;
   return array(
     select case
@@ -99,21 +131,19 @@ begin
         ledger_lock_key(texts[n * 4 - 3], 'r:' || texts[n * 4])) then 'ok'
       else 'slow'
     end
-    from generate_series(1, count) n order by n);
+    from generate_series(1, count) n);
 end
 $$;
 
 -- One word per command: whether all that its plan assumed is so. Scalar subqueries with a limit
 -- instead of `exists`: that one may be planned as a hash over the whole table.
 create or replace function ledger_judge(
-  mode bigint, clock bigint, words text[], sizes bigint[], ints bigint[], texts varchar[]
+  mode bigint, clock bigint, words text[], at bigint[], ints bigint[], texts text[]
 ) returns text[] language plpgsql volatile
 as $$
 declare
   _words text[];
   _at bigint;
-  _i bigint := 5 * sizes[1] + 20 * sizes[2];
-  _t bigint := 4 * sizes[1] + 6 * sizes[2];
 begin
   _words := array(
     select case
@@ -134,61 +164,68 @@ begin
         select true from budgets b where b.tenant = texts[n * 4 - 3] limit 1) then 'slow'
       else 'ok'
     end
-    from generate_series(1, sizes[1]) n left join lateral (
+    from generate_series(1, at[1]) n left join lateral (
       select h.number, h.owner, h.expires_us, s.deleted_us
-      from heads h join sessions s on s.number = h.number
+      from heads h join sessions s on s.number = h.number and s.tenant = h.tenant
       where h.number = ints[n * 5 - 4] and h.tenant = texts[n * 4 - 3]
         and (h.xmin::text::bigint << 32) | ((h.updated_us # h.expires_us) & 4294967295)
           = ints[n * 5 - 3]
         and s.purged = 0
       limit 1
-    ) h on true
-    order by n);
+    ) h on true);
   if mode & 1 <> 0 then
     -- An earlier call failed since an id is taken: whose?
     for _at in
-      select distinct ints[_i + r * 7 + 1] from generate_series(0, sizes[3] - 1) r
+      select distinct ints[at[10] + r * 7 + 1] from generate_series(0, at[9] - 1) r
       where (
         select true from nodes n
-        where n.id = texts[_t + r * 5 + 5] and n.key >> 32 = ints[_i + r * 7 + 2] >> 32 limit 1)
+        where n.id = texts[at[11] + r * 5 + 5] and n.key >> 32 = ints[at[10] + r * 7 + 2] >> 32
+          and n.tenant = texts[ints[at[10] + r * 7 + 1] * 4 - 3]
+        limit 1)
     loop
       _words[_at] := 'slow';
     end loop;
   end if;
-  if sizes[12] + sizes[14] > 0 then
-    _i := _i + 7 * sizes[3] + 7 * sizes[4] + 5 * sizes[5] + 4 * sizes[6] + 4 * sizes[7]
-      + 11 * sizes[8] + 3 * sizes[9] + 2 * sizes[10] + 2 * sizes[11];
-    _t := _t + 5 * sizes[3] + 2 * sizes[4] + 4 * sizes[5] + 2 * sizes[6] + 4 * sizes[8]
-      + sizes[10] + sizes[11];
-    for _at in
-      select distinct ints[_i + r * 9 + 1] from generate_series(0, sizes[12] - 1) r
-      where coalesce((
-        select true from work w
-        where w.number = ints[_i + r * 9 + 2] and w.id = texts[_t + r * 6 + 2] limit 1), (
-        select true from work w
-        where w.number = ints[_i + r * 9 + 2] and w.source_key = texts[_t + r * 6 + 3] limit 1))
-    loop
-      _words[_at] := 'slow';
-    end loop;
-    -- A claim that lost its batches: the handler says so.
-    _i := _i + 9 * sizes[12] + 4 * sizes[13];
-    _t := _t + 6 * sizes[12] + sizes[13];
-    for _at in
-      select ints[_i + r * 3 + 1] from generate_series(0, sizes[14] - 1) r
-      where ints[_i + r * 3 + 3] <> (
-        select count(*) from work w
-        where w.number = ints[_i + r * 3 + 2] and w.claim = texts[_t + r + 1])
-    loop
-      _words[_at] := 'slow';
-    end loop;
+  if mode & 16 <> 0 then
+    _words := ledger_judge_work(_words, at, ints, texts);
   end if;
   return _words;
 end
 $$;
 
+-- Of commands that queue or complete work: whether ids are free, and claims still have their batches.
+create or replace function ledger_judge_work(
+  words text[], at bigint[], ints bigint[], texts text[]
+) returns text[] language plpgsql volatile
+as $$
+declare
+  _at bigint;
+begin
+  for _at in
+    select distinct ints[at[46] + r * 9 + 1] from generate_series(0, at[45] - 1) r
+    where coalesce((
+      select true from work w
+      where w.number = ints[at[46] + r * 9 + 2] and w.id = texts[at[47] + r * 6 + 2]
+        and w.tenant = texts[ints[at[46] + r * 9 + 1] * 4 - 3] limit 1), (
+      select true from work w
+      where w.number = ints[at[46] + r * 9 + 2] and w.source_key = texts[at[47] + r * 6 + 3]
+        and w.tenant = texts[ints[at[46] + r * 9 + 1] * 4 - 3] limit 1))
+    union
+    select ints[at[54] + r * 3 + 1] from generate_series(0, at[53] - 1) r
+    where ints[at[54] + r * 3 + 3] <> (
+      select count(*) from work w
+      where w.number = ints[at[54] + r * 3 + 2] and w.claim = texts[at[55] + r + 1]
+        and w.tenant = texts[ints[at[54] + r * 3 + 1] * 4 - 3])
+  loop
+    words[_at] := 'slow';
+  end loop;
+  return words;
+end
+$$;
+
 -- The sessions of all commands that were not carried out, as they stand.
 create or replace function ledger_fresh(
-  words text[], clock bigint, ints bigint[], texts varchar[]
+  words text[], clock bigint, ints bigint[], texts text[]
 ) returns table (
   place bigint, word text, version bigint, clock_us bigint,
   number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
@@ -206,18 +243,20 @@ begin
     h.messages, h.users, h.first_user, h.live, h.branched, h.named, h.amended, h.fence, h.owner,
     h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
     h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
-    (select n.id from nodes n where n.key = (h.number << 32) + h.tip),
+    (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = h.tenant),
     r.key, r.first_ord, r.last_ord, r.body,
     case when ints[c * 5 - 1] & 8 <> 0 then coalesce((
-      select d.body from documents d where d.number = h.number and d.name = 'state'), '') end
+      select d.body from documents d
+      where d.number = h.number and d.tenant = h.tenant and d.name = 'state'), '') end
   from generate_series(1::bigint, cardinality(words)) c left join lateral (
     select s.incarnation, s.deleted_us, h.*, h.xmin::text::bigint as version
-    from sessions s join heads h on h.number = s.number
+    from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
     where s.tenant = texts[c * 4 - 3] and s.id = texts[c * 4 - 2] and s.purged = 0
     limit 1
   ) h on true left join lateral (
     select r.key, r.first_ord, r.last_ord, r.body from runs r
-    where r.id = texts[c * 4] and r.key >> 32 = h.number and r.body is not null
+    where r.id = texts[c * 4] and r.key >> 32 = h.number and r.realm = h.tenant
+      and r.body is not null
     limit 1
   ) r on true
   where words[c] <> 'ok';

@@ -28,11 +28,13 @@ declare
   _executions text[] := executions;
   _lock record;
   _numbers bigint[];
-  -- Whoever uses something shares the lock of the budgets, unless the tenant has any.
-  _bounded boolean := 'u' = any (shared)
-    and exists (select from budgets b where b.tenant = ledger_begin.tenant);
+  _bounded boolean;
 begin
+  -- First of all: under row-level security there are no rows before.
   perform set_config('ledgerstone.tenant', _tenant, true);
+  -- Whoever uses something shares the lock of the budgets, unless the tenant has any.
+  _bounded := 'u' = any (ledger_begin.shared)
+    and exists (select from budgets b where b.tenant = _tenant);
   for _lock in
     select ledger_lock_key(_tenant, l.name) as key, bool_or(l.alone) as alone from (
       select n.name, n.name = 'u' and _bounded as alone

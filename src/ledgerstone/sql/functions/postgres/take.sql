@@ -7,34 +7,40 @@
 
 -- Puts sessions back in the line, or out of it, as `drop_empty` and `settle_ready` do; where a queue is
 -- named twice, or once by null for all of them, the last one counts.
-create or replace function ledger_settle(numbers bigint[], queues varchar[], floors bigint[])
-returns void language plpgsql volatile
+create or replace function ledger_settle(
+  tenants varchar[], numbers bigint[], queues varchar[], floors bigint[]
+) returns void language plpgsql volatile
 set search_path from current
 set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 begin
   delete from ready r
-  where r.number = any (numbers)
+  where r.number = any (numbers) and r.tenant = any (tenants)
     and exists (select from unnest(numbers, queues) s (number, queue)
       where s.number = r.number and (s.queue is null or s.queue = r.queue))
-    and not exists (select from work w where w.number = r.number and w.queue = r.queue);
+    and not exists (select from work w
+      where w.number = r.number and w.tenant = r.tenant and w.queue = r.queue);
   update ready r set priority = n.priority, due_us = n.due_us
   from (
-    select o.number, o.queue,
+    select o.tenant, o.number, o.queue,
       least(
         (select min(w.priority) from work w
-          where w.number = o.number and w.queue = o.queue and w.later = 0),
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0),
         (select min(w.priority) from work w
-          where w.number = o.number and w.queue = o.queue and w.later = 1)) as priority,
-      case when exists (select from work w where w.number = o.number and w.queue = o.queue
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1)) as priority,
+      case when exists (select from work w
+        where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue
         and w.later = 0 and w.available_us <= f.floor_us) then f.floor_us
       else greatest(f.floor_us, least(
         (select min(w.available_us) from work w
-          where w.number = o.number and w.queue = o.queue and w.later = 0),
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0),
         (select min(w.available_us) from work w
-          where w.number = o.number and w.queue = o.queue and w.later = 1))) end as due_us
-    from (select x.number, x.queue from ready x where x.number = any (numbers)) o
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1))) end as due_us
+    from (
+      select x.tenant, x.number, x.queue from ready x
+      where x.number = any (numbers) and x.tenant = any (tenants)
+    ) o
     cross join lateral (
       select s.floor_us
       from unnest(numbers, queues, floors) with ordinality s (number, queue, floor_us, place)
@@ -42,7 +48,7 @@ begin
       order by s.place desc limit 1
     ) f
   ) n
-  where r.number = n.number and r.queue = n.queue
+  where r.number = n.number and r.tenant = n.tenant and r.queue = n.queue
     and (r.priority <> n.priority or r.due_us <> n.due_us);
 end
 $$;
@@ -52,7 +58,7 @@ $$;
 -- queues. `fences`: claims below them are nobody's any more. The planner takes this apart and puts it
 -- into the statements that use it, so it names no search path of its own.
 create or replace function ledger_groups(
-  clock_us bigint, numbers bigint[], queues varchar[], fences bigint[], most bigint[]
+  who text, clock_us bigint, numbers bigint[], queues varchar[], fences bigint[], most bigint[]
 ) returns table (
   place bigint, number bigint, id text, n bigint, delivery text, queue text, spent boolean
 ) language sql stable rows 50
@@ -75,11 +81,11 @@ as $$
             select w.id, w.queue, w.delivery, w.slot, w.merge, w.priority, w.seq,
               w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
             from work w
-            where w.number = q.number and w.queue = r.queue and w.later = 0
+            where w.number = q.number and w.tenant = who and w.queue = r.queue and w.later = 0
               and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= clock_us
             order by w.priority, w.seq limit q.most
           ) v
-          where r.number = q.number and (q.queue is null or r.queue = q.queue)
+          where r.number = q.number and r.tenant = who and (q.queue is null or r.queue = q.queue)
           order by v.priority, v.seq limit q.most
         ) b
       ) f
@@ -91,9 +97,10 @@ $$;
 
 -- Sessions of a line for as many takers as there are: a fresh lease and a claim each. `texts` per taker:
 -- owner, token of the lease, claim, token of the claim. Answers one row per batch with the place of
--- its taker and the session as it stands then; nothing for who gets nothing.
+-- its taker and the session as it stands then; nothing for who gets nothing. `again`: the one taker may
+-- have been given a session by a call whose answer got lost; then it is that one.
 create or replace function ledger_take(
-  who text, given_us bigint, line text, most bigint, texts varchar[], ttls bigint[]
+  who text, given_us bigint, line text, most bigint, again boolean, texts varchar[], ttls bigint[]
 ) returns table (
   place bigint, word text, session text, version bigint,
   number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
@@ -130,6 +137,25 @@ declare
   _at bigint;
 begin
   perform set_config('ledgerstone.tenant', who, true);
+  if again then
+    return query
+    select 1::bigint, 'ok', s.id, h.xmin::text::bigint, h.number, s.incarnation, s.deleted_us,
+      h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
+      h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
+      h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint, h.runs,
+      h.enqueued,
+      (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who),
+      w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
+      w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
+      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us
+    from ready r join heads h on h.number = r.number and h.tenant = who and h.token = texts[2]
+      join sessions s on s.number = h.number and s.tenant = who
+      join work w on w.number = h.number and w.tenant = who and w.claim = texts[3]
+    where r.tenant = who and r.queue = line;
+    if found then
+      return;
+    end if;
+  end if;
   for _ in 1 .. 64 loop
     _clock := coalesce(given_us, ledger_clock());
     -- One seek per priority: what is not due is never walked. What others hold is passed over.
@@ -156,7 +182,8 @@ begin
     exit when cardinality(_numbers) = 0;
     _clock := coalesce(given_us, ledger_clock());
     update work w set later = 0
-    where w.number = any (_numbers) and w.queue = line and w.later = 1 and w.available_us <= _clock;
+    where w.number = any (_numbers) and w.tenant = who and w.queue = line and w.later = 1
+      and w.available_us <= _clock;
     select
       coalesce(array_agg(k.number order by k.place) filter (where k.kind = 'free'), '{}'),
       array_agg(k.id order by k.place) filter (where k.kind = 'free'),
@@ -174,31 +201,36 @@ begin
           else 'free' end as kind
       from unnest(_numbers) with ordinality q (number, place)
       left join lateral (
-        select r.due_us from ready r where r.number = q.number and r.queue = line limit 1
+        select r.due_us from ready r
+        where r.number = q.number and r.tenant = who and r.queue = line limit 1
       ) r on true
       left join lateral (
-        select h.owner, h.expires_us from heads h where h.number = q.number limit 1
+        select h.owner, h.expires_us from heads h
+        where h.number = q.number and h.tenant = who limit 1
       ) h on true
       left join lateral (
-        select s.number, s.purged, s.deleted_us from sessions s where s.number = q.number limit 1
+        select s.number, s.purged, s.deleted_us from sessions s
+        where s.number = q.number and s.tenant = who limit 1
       ) s on true
       left join lateral (
         select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
         from work w
-        where w.number = q.number and w.queue = line and w.later = 0 and w.available_us <= _clock
+        where w.number = q.number and w.tenant = who and w.queue = line and w.later = 0
+          and w.available_us <= _clock
         order by w.priority, w.seq limit 1
       ) w on true
       offset 0
     ) k;
     if _gone is not null then
-      delete from ready r where r.number = any (_gone) and r.queue = line;
+      delete from ready r where r.number = any (_gone) and r.tenant = who and r.queue = line;
     end if;
     if _held is not null then
       update ready r set due_us = h.expires_us from heads h
-      where r.number = any (_held) and r.queue = line and h.number = r.number;
+      where r.number = any (_held) and r.tenant = who and r.queue = line
+        and h.number = r.number and h.tenant = who;
     end if;
     if _empty is not null then
-      perform ledger_settle(_empty, array_fill(line::varchar, array[cardinality(_empty)]),
+      perform ledger_settle(array[who], _empty, array_fill(line::varchar, array[cardinality(_empty)]),
         array_fill(_clock, array[cardinality(_empty)]));
     end if;
     -- The batches to claim: of which taker and session, the how many-th of their group.
@@ -210,7 +242,7 @@ begin
       select array_agg(g.place), array_agg(g.number), array_agg(g.id), array_agg(g.spent),
         array_agg(g.n)
       into _places, _owners, _ids, _spent, _nth
-      from ledger_groups(_clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
+      from ledger_groups(who, _clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
         array_fill(9223372036854775807, array[cardinality(_free)]),
         array_fill(most, array[cardinality(_free)])) g;
     end if;
@@ -218,23 +250,24 @@ begin
       token = texts[(_given + c.place) * 4 - 2], claimed_us = _clock,
       expires_us = _clock + ttls[_given + c.place]
     from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
-    where c.n = 1 and not c.spent and h.number = c.number;
+    where c.n = 1 and not c.spent and h.number = c.number and h.tenant = who;
     update ready r set due_us = _clock + ttls[_given + c.place]
     from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
-    where c.n = 1 and not c.spent and r.number = c.number and r.queue = line;
+    where c.n = 1 and not c.spent and r.number = c.number and r.tenant = who and r.queue = line;
     return query
     update work w set attempts = w.attempts + 1, claim = texts[(_given + c.place) * 4 - 1],
       claim_fence = h.fence, claim_token = texts[(_given + c.place) * 4], claim_owner = h.owner,
       claimed_us = _clock, claim_expires_us = h.expires_us
     from unnest(_places, _owners, _ids, _spent) c (place, number, batch, spent)
-      join heads h on h.number = c.number join sessions s on s.number = c.number
-    where not c.spent and w.number = c.number and w.id = c.batch
+      join heads h on h.number = c.number and h.tenant = who
+      join sessions s on s.number = c.number and s.tenant = who
+    where not c.spent and w.number = c.number and w.tenant = who and w.id = c.batch
     returning _given + c.place, 'ok', s.id, pg_current_xact_id()::xid::text::bigint,
       h.number, s.incarnation, s.deleted_us, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
       h.messages, h.users, h.first_user, h.live, h.branched, h.named, h.amended, h.fence, h.owner,
       h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
       h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
-      (select n.id from nodes n where n.key = (h.number << 32) + h.tip),
+      (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who),
       w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
       w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
       w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us;
@@ -268,7 +301,7 @@ create or replace function ledger_claim(
   claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
 ) language plpgsql volatile
 set search_path from current
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -293,7 +326,7 @@ begin
     order by h.number for no key update);
   _clock := coalesce(given_us, ledger_clock());
   update work w set later = 0
-  where w.number = any (_numbers) and w.later = 1 and w.available_us <= _clock;
+  where w.number = any (_numbers) and w.tenant = who and w.later = 1 and w.available_us <= _clock;
   -- Who may claim, and when its lease ends; null for whom the handler has to look. With each its
   -- first batch, which is all that most ask for.
   select array_agg(k.number order by k.n), array_agg(k.ends_us order by k.n),
@@ -311,7 +344,8 @@ begin
       where s.tenant = who and s.id = q.id and s.purged = 0 and s.deleted_us is null
         and h.tenant = who and h.fence = q.fence and h.owner is not null
         and h.token = texts[q.n * 5 - 4] and h.expires_us > _clock
-        and not exists (select from work w where w.number = h.number and w.claim = texts[q.n * 5 - 3])
+        and not exists (select from work w
+          where w.number = h.number and w.tenant = who and w.claim = texts[q.n * 5 - 3])
       limit 1
     ) h on true
     left join lateral (
@@ -319,11 +353,11 @@ begin
         select w.id, w.queue, w.priority, w.seq, r.due_us,
           w.max_attempts is not null and w.attempts >= w.max_attempts as spent, w.delivery
         from work w
-        where w.number = h.number and w.queue = r.queue and w.later = 0
+        where w.number = h.number and w.tenant = who and w.queue = r.queue and w.later = 0
           and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= _clock
         order by w.priority, w.seq limit 1
       ) v
-      where r.number = h.number and (queues[q.n] is null or r.queue = queues[q.n])
+      where r.number = h.number and r.tenant = who and (queues[q.n] is null or r.queue = queues[q.n])
       order by v.priority, v.seq limit 1
     ) b on b.spent or texts[q.n * 5] = 'idle' or b.delivery = 'earliest_safe_boundary'
     offset 0
@@ -332,7 +366,7 @@ begin
     select array_agg(g.place), array_agg(g.number), array_agg(g.id), array_agg(g.queue),
       coalesce(array_agg(g.place) filter (where g.spent), '{}')
     into _places, _owners, _ids, _queues, _spent
-    from ledger_groups(_clock, _numbers, queues, fences,
+    from ledger_groups(who, _clock, _numbers, queues, fences,
       array_fill(most, array[cardinality(_numbers)])) g
     where g.place = any (_places);
     _moved := true;
@@ -340,7 +374,7 @@ begin
   if _moved then
     update ready r set due_us = _ends[c.place]
     from unnest(_places, _owners, _queues) c (place, number, queue)
-    where c.place <> all (_spent) and r.number = c.number and r.queue = c.queue
+    where c.place <> all (_spent) and r.number = c.number and r.tenant = who and r.queue = c.queue
       and r.due_us <> _ends[c.place];
   end if;
   return query
@@ -349,7 +383,7 @@ begin
     claim_owner = texts[c.place * 5 - 2], claimed_us = _clock,
     claim_expires_us = _clock + ttls[c.place]
   from unnest(_places, _owners, _ids) c (place, number, batch)
-  where c.place <> all (_spent) and w.number = c.number and w.id = c.batch
+  where c.place <> all (_spent) and w.number = c.number and w.tenant = who and w.id = c.batch
   returning c.place, 'ok', w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot,
     w.merge, w.available_us, w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts,
     w.last_error, w.claim, w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us,
@@ -375,7 +409,7 @@ create or replace function ledger_renew_claims(
   claim_token text, claim_owner text, claimed_us bigint, claim_expires_us bigint
 ) language plpgsql volatile
 set search_path from current
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -395,17 +429,17 @@ begin
   with owned as materialized (
     select q.n, q.number from unnest(_numbers) with ordinality q (number, n)
     cross join lateral (
-      select h.fence from heads h join sessions s on s.number = h.number
+      select h.fence from heads h join sessions s on s.number = h.number and s.tenant = who
       where h.number = q.number and h.tenant = who and s.purged = 0 and s.deleted_us is null limit 1
     ) h
     cross join lateral (
       select bool_and(w.claim_token = texts[q.n * 3] and w.claim_fence = h.fence) as owns
-      from work w where w.number = q.number and w.claim = texts[q.n * 3 - 1]
+      from work w where w.number = q.number and w.tenant = who and w.claim = texts[q.n * 3 - 1]
     ) w
     where w.owns
   ), renewed as (
     update work w set claim_expires_us = greatest(w.claim_expires_us, _clock + ttls[o.n])
-    from owned o where w.number = o.number and w.claim = texts[o.n * 3 - 1]
+    from owned o where w.number = o.number and w.tenant = who and w.claim = texts[o.n * 3 - 1]
     returning o.n, w
   )
   select r.n, 'ok', (r.w).seq, (r.w).queue, (r.w).priority, (r.w).id, (r.w).source_key,

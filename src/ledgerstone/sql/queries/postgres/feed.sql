@@ -4,7 +4,7 @@
 -- name: read_feed(tenant, after, limit)
 -- Commits of a tenant after a position.
 select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
-from turns t join sessions s on s.number = t.number
+from turns t join sessions s on s.number = t.number and s.tenant = t.tenant
 where t.tenant = :tenant and t.pos > :after and t.pos < (select ledger_horizon())
   and s.purged = 0
 order by t.pos limit :limit
@@ -18,7 +18,8 @@ where t.tenant = :tenant and t.pos < (select ledger_horizon())
 -- Commits of one session after a revision; `lateral`, or all of them would be sorted.
 select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
 from sessions s cross join lateral (
-  select m.* from turns m where m.number = s.number and m.revision > :after
+  select m.* from turns m
+  where m.number = s.number and m.tenant = s.tenant and m.revision > :after
   order by m.revision limit :limit
 ) t
 where s.tenant = :tenant and s.id = :session and s.purged = 0

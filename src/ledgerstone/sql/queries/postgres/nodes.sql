@@ -1,13 +1,39 @@
--- Walks. No join keeps the order of a walk, so it has to be asked for. Where one row says which range
--- of keys is read, `lateral` keeps the planner from walking every node instead.
+-- Walks and ranges, said so that every step finds its key through the index: under row-level security
+-- only a key that is not computed in a join may. A subquery in the select list is one lookup, `lateral`
+-- with an offset or a limit is one range. No join keeps the order of a walk, so it is asked for.
+
+-- name: walk_places(base, leaf, stop)
+-- The path of a leaf upwards, newest first, down to but without ord `stop`.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  from path where path.parent > :stop and :base + path.parent < path.key
+)
+select n.key & 4294967295, n.parent, n.role, n.id, n.deleted_us
+from path join nodes n on n.key = path.key
+order by path.key desc
+
+-- name: count_walk(base, leaf)
+-- Live messages, live user messages and the first of these on a path that is walked.
+with recursive path (key, parent) as (
+  select key, parent from nodes where key = :leaf
+  union all
+  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  from path where path.parent > 0 and :base + path.parent < path.key
+)
+select count(*), coalesce(sum(case when n.role = 2 then 1 end), 0),
+  coalesce(min(case when n.role = 2 then n.key & 4294967295 end), 0)
+from path join nodes n on n.key = path.key
+where n.role is not null and n.deleted_us is null
 
 -- name: path_at(base, leaf, revision)
 -- A path as it was, newest first; a body that was erased since is null.
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
-  select n.key, n.parent from path join nodes n on n.key = :base + path.parent
-  where path.parent > 0 and :base + path.parent < path.key
+  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  from path where path.parent > 0 and :base + path.parent < path.key
 )
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, null
 from path join nodes n on n.key = path.key
@@ -17,14 +43,16 @@ order by n.key desc
 -- name: walk_jumps(base, leaf)
 -- Where the straight stretches of a path begin, newest first; the oldest one, from ord 1, is not named.
 with recursive jump (key, parent, seq) as (
-  select n.key, n.parent, n.seq from nodes n where n.key = (
-    select max(j.key) from nodes j
-    where j.key > :base and j.key <= :leaf and j.parent <> (j.key & 4294967295) - 1)
+  (select j.key, j.parent, j.seq from nodes j
+  where j.key > :base and j.key <= :leaf and j.parent <> (j.key & 4294967295) - 1
+  order by j.key desc limit 1)
   union all
-  select n.key, n.parent, n.seq from jump join nodes n on n.key = (
-    select max(j.key) from nodes j
+  select n.key, n.parent, n.seq from jump cross join lateral (
+    select j.key, j.parent, j.seq from nodes j
     where j.key > :base and j.key <= :base + jump.parent
-      and j.parent <> (j.key & 4294967295) - 1)
+      and j.parent <> (j.key & 4294967295) - 1
+    order by j.key desc limit 1
+  ) n
   where jump.parent > 0 and :base + jump.parent < jump.key
 )
 select key - :base, parent, seq from jump order by key desc
@@ -48,7 +76,9 @@ select n.key, n.parent, n.seq, n.role, n.kind, n.label, n.run_id, n.meta, n.form
   n.created_us, n.id, n.body, n.deleted_us, s.id
 from sessions s cross join lateral (
   select m.*, r.id as run_id
-  from nodes m left join runs r on r.key = m.key - (m.key & 4294967295) + m.run
+  from nodes m left join lateral (
+    select x.id from runs x where x.key = m.key - (m.key & 4294967295) + m.run offset 0
+  ) r on true
   where m.key between s.number << 32 and (s.number << 32) + 4294967295 and m.deleted_us is null
     and m.kind = :kind -- if kind
     and m.role is not null -- if message

@@ -5,7 +5,7 @@
 select s.id, s.number, h.runs, s.incarnation, h.revision, h.fence, h.link
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.purged = 0
-  and s.id in (select jsonb_array_elements_text(cast(:ids as jsonb)))
+  and s.id in (select jsonb_array_elements_text(cast(cast(:ids as text) as jsonb)))
 
 -- name: export_turns(tenant, after, limit, sizes, rows)
 -- Commits of a tenant in the order of the feed: by the tenant's own stretch of the index.

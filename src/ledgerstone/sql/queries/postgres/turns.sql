@@ -6,3 +6,20 @@ insert into turns (pos, number, revision, id, kind, hash, link, created_us, leaf
   usage, effects)
 values (ledger_pos_of(:number), :number, :revision, :id, :kind, :hash, :link, :created_us, :leaf,
   :first_ord, :count, :usage, :effects)
+
+-- name: find_commit(tenant, id, turn, run)
+-- The head as `find_head` gives it; then whether the turn and the run are known, whether anybody
+-- has a budget, and main's last id. Every row by its tenant, too.
+select h.number, s.incarnation, s.deleted_us,
+  h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
+  h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
+  h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint,
+  h.runs, h.enqueued,
+  exists (select 1 from turns t
+    where t.id = :turn and t.number = h.number and t.tenant = h.tenant),
+  exists (select 1 from runs r where r.id = :run and r.realm = :tenant)
+    or exists (select 1 from kept_runs k where k.tenant = :tenant and k.id = :run),
+  exists (select 1 from budgets b where b.tenant = :tenant),
+  (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = h.tenant)
+from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
+where s.tenant = :tenant and s.id = :id and s.purged = 0

@@ -6,15 +6,17 @@
 -- a session that branched only the outline.
 select h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs,
   t.key, t.parent, t.seq, t.role, t.run, t.created_us, t.id, t.body, t.deleted_us,
-  (select r.id from runs r where r.key = (h.number << 32) + t.run),
+  (select r.id from runs r where r.key = (h.number << 32) + t.run and r.realm = s.tenant),
   case when t.key = min(t.key) over () then
-    (select p.id from nodes p where p.key = (h.number << 32) + t.parent) end
+    (select p.id from nodes p
+      where p.key = (h.number << 32) + t.parent and p.tenant = s.tenant) end
 from sessions s
-  join heads h on h.number = s.number
+  join heads h on h.number = s.number and h.tenant = s.tenant
   left join lateral (
     select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us
     from nodes n
     where h.branched = 0 and n.key > (h.number << 32) and n.key <= (h.number << 32) + h.tip
+      and n.tenant = s.tenant
       and n.body is not null and n.role is not null and n.deleted_us is null
     order by n.key desc limit cast(:limit as bigint)
   ) t on true
