@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.postgres.place import url
-from bench.vectors import DIMENSION, NEAREST, PUT_ROWS, QUERIES, Matrix, Stored, name
+from bench.vectors import DIMENSION, NEAREST, QUERIES, Matrix, Stored, name
 
 DIRECTIONS: Final = 24
 CLUSTERS: Final = 200
 NOISE: Final = 0.1
+PUT_ROWS: Final = 1000
 PER_MILLE: Final = 1000
 
 EXACT: Final = "select id from exact order by v <=> $1 limit $2"

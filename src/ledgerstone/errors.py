@@ -374,6 +374,8 @@ class OutcomeUnknown(LedgerstoneError):
     """The commit was sent and no answer came; repeat the same turn to learn its outcome."""
 
     retryable = True
+    spent = False
+    """The backend has tried to find out until its deadline: nobody repeats at once."""
 
 
 class Damaged(LedgerstoneError):

@@ -153,17 +153,28 @@ def at_once(url: str, *rounds: Sequence[Command[Any]]) -> list[Any]:
 class TestOneTrip:
     def test_a_commit_is_one_call(self, here: PostgresBackend, calls: Calls) -> None:
         make(here, "s")
-        here.write(commit("s", "t0"))
-        first = len(calls.sizes)
         for n in range(1, 6):
             run = Run(id=f"r{n}", session="s", status="done")
             used = UsageEntry("m", Usage(1, 2))
             answer = here.write(commit("s", f"t{n}", run=run, usage=(used,), state={"n": n}))
-            assert answer.revision == n + 1
-        # One more for the state, which nobody knew at first.
-        assert len(calls.sizes) - first <= 6
+            assert answer.revision == n
+        # The first one too: this process made the session.
+        assert calls.sizes == [1] * 5
         assert calls.slow == []
-        assert verified(here, "s") == 6
+        assert verified(here, "s") == 5
+
+    def test_a_session_of_others_takes_one_more(
+        self, here: PostgresBackend, there: PostgresBackend, calls: Calls
+    ) -> None:
+        make(here, "s")
+        here.write(commit("s", "t1", state={"n": 1}))
+        there.write(commit("s", "t2"))
+        # And one more for the state, which nobody there has asked for yet.
+        there.write(commit("s", "t3", state={"m": 1}))
+        there.write(commit("s", "t4", state={"m": 2}))
+        assert len(calls.sizes) == 1 + 2 + 2 + 1
+        assert calls.slow == []
+        assert verified(here, "s") == 4
 
     def test_leases_and_batches_are_one_call(self, here: PostgresBackend, calls: Calls) -> None:
         make(here, "s")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_line import Job
+from ledgerstone.backends.postgres_psycopg import PsycopgConnection
 from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.clock import ManualClock, monotonic_s
 from ledgerstone.commands import Command, Guard, Query
@@ -42,6 +44,7 @@ SESSIONS = [f"s{n}" for n in range(7)]
 QUEUES = ("default", "other")
 SECOND_US = 1_000_000
 STEPS = 220
+LIMIT_S = 30.0
 
 
 class Twins:
@@ -368,3 +371,72 @@ def test_a_take_whose_answer_was_lost_is_found_again(
     line.settle(group, run_now(line.call(group)))
     assert never_sent.answer == outcome(twins.sqlite, never_sent.command)
     assert slow == []
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that is sent."""
+    seen: list[str] = []
+    plain = PsycopgConnection._execute
+
+    def note(self: PsycopgConnection, text: str, *rest: Any) -> None:
+        seen.append(text)
+        plain(self, text, *rest)
+
+    monkeypatch.setattr(PsycopgConnection, "_execute", note)
+    return seen
+
+
+def test_each_step_of_a_worker_is_one_round_trip(
+    twins: Twins, clock: ManualClock, trips: list[str]
+) -> None:
+    player = Player(twins, clock, 1)
+    session = SESSIONS[0]
+
+    def sends(work: Callable[[], Any]) -> Any:
+        trips.clear()
+        answer = work()
+        assert len(trips) == 1, trips
+        return answer
+
+    def enqueue() -> None:
+        batch = NewBatch(session=session, id=player.name("batch"), payloads=b"[1]")
+        twins.write(EnqueueWork(tenant=TENANT, batch=batch))
+
+    for n in range(3):
+        if n:
+            sends(enqueue)
+        else:
+            enqueue()
+        sends(enqueue)
+        taken = sends(lambda n=n: twins.write(take_command(n, 1)))
+        commit = CommitTurn(
+            tenant=TENANT,
+            session=session,
+            turn=player.name("turn"),
+            kind="turn",
+            hash=b"h" * 32,
+            guard=Guard(taken.lease.fence, taken.lease.token),
+        )
+        finish = replace(commit, complete=(taken.claim.id,))
+        sends(lambda finish=finish: twins.write(finish))
+        claim = sends(
+            lambda lease=taken.lease: twins.write(
+                ClaimWork(
+                    tenant=TENANT,
+                    session=session,
+                    claim=player.name("claim"),
+                    owner=lease.owner,
+                    token="proof",
+                    ttl_us=SECOND_US,
+                    guard=Guard(lease.fence, lease.token),
+                )
+            )
+        )
+        named = {"tenant": TENANT, "session": session, "claim": claim.id, "token": claim.token}
+        sends(lambda named=named: twins.write(RenewClaim(ttl_us=SECOND_US, **named)))
+        last = replace(commit, turn=player.name("turn"), complete=(claim.id,), release=True)
+        sends(lambda last=last: twins.write(last))
+        nothing = sends(lambda n=n: twins.write(take_command(100 + n, 1)))
+        assert nothing is None
+    twins.compare()

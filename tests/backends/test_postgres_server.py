@@ -13,10 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from ledgerstone import Store
 from ledgerstone.testing.servers import install
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.install import NoServer
-from ledgerstone.testing.servers.places import Places
+from ledgerstone.testing.servers.places import NAMED_MAX, Places
 from ledgerstone.testing.servers.postgres import (
     ENVIRONMENT,
     LOCKED,
@@ -25,6 +26,7 @@ from ledgerstone.testing.servers.postgres import (
     shared_server,
 )
 from ledgerstone.testing.servers.processes import children, lives
+from tests.postgres_beds import prepare
 
 CHILD_S = 60.0
 
@@ -149,14 +151,30 @@ def test_nothing_is_left_when_the_tester_dies(number: signal.Signals) -> None:
 
 def test_a_place_is_empty_each_time(postgres_places: Places) -> None:
     for _ in range(2):
-        with psycopg.connect(postgres_places.emptied(), autocommit=True) as connection:
-            made = connection.execute(
-                "insert into ledgerstone.sessions"
-                " (tenant, id, incarnation, app, created_us, recency)"
-                " values ('t', 's', 1, 'a', 1, 1) returning number"
-            )
-            assert made.fetchall() == [(1,)]
+        url = postgres_places.emptied()
+        with Store.open(url) as store:
+            store.sessions.create(id="s")
+        with psycopg.connect(url) as connection:
+            rows = connection.execute("select number, id from ledgerstone.sessions").fetchall()
+        assert rows == [(1, "s")]
     assert postgres_places.fresh() != postgres_places.emptied()
+
+
+def test_a_name_has_one_store_until_there_are_too_many(postgres_server: DatabaseServer) -> None:
+    places = Places(postgres_server, prepare)
+    try:
+        first = places.named("one")
+        assert places.named("one") == first
+        for n in range(NAMED_MAX):
+            places.named(f"other {n}")
+        with pytest.raises(psycopg.OperationalError, match="does not exist"):
+            psycopg.connect(first)
+        blank = places.blank()
+        places.drop(blank)
+        with pytest.raises(psycopg.OperationalError, match="does not exist"):
+            psycopg.connect(blank)
+    finally:
+        places.close()
 
 
 def test_a_url_keeps_what_is_not_changed() -> None:

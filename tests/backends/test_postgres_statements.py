@@ -24,6 +24,9 @@ from tests.backends.statement_variants import variants
 
 # bigint, text, bytea; text[], varchar[], bigint[], bytea[]; jsonb, which is text to both drivers.
 KNOWN_TYPES = {20, 25, 17, 1009, 1015, 1016, 1001, 3802}
+# Role, run and count of new rows are short: integer and smallint.
+NARROW_TYPES = {23, 21}
+NARROW_ROWS = re.compile(r"insert into (nodes|turns) ")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,8 @@ def test_every_variant_is_understood(connection: psycopg.Connection[Any], name: 
     for text in variants(load("postgres")[name], pairs=True):
         complaint, types = prepare(connection, text)
         assert complaint == "", f"{text}\n{complaint}"
-        assert set(types) <= KNOWN_TYPES, f"{text}\n{types}"
+        narrow = NARROW_TYPES if NARROW_ROWS.match(text) else set()
+        assert set(types) <= KNOWN_TYPES | narrow, f"{text}\n{types}"
 
 
 @pytest.mark.parametrize("name", sorted(load("postgres")))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,12 @@ from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, ManualClock
 from ledgerstone.codec import encode_struct
-from ledgerstone.commands import Query
+from ledgerstone.commands import Command, Query
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import CreateSession, GetSession
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
+from ledgerstone.testing.on_loop import OnLoop
 from ledgerstone.testing.wrappers import (
     Peer,
     Reopening,
@@ -102,6 +105,35 @@ def test_an_error_of_the_other_process_is_raised_here(peer: Peer, tmp_path: Path
         with pytest.raises(errors.SessionNotFound) as caught:
             store.messages.append("nowhere", user("x"))
         assert (caught.value.id, str(caught.value)) == ("nowhere", "not found: nowhere")
+
+
+class TellingItsLoop(Wrapper):
+    """A backend that knows which coroutine of which thread was called."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.calls: list[tuple[str, str]] = []
+
+    async def awrite(self, command: Command[Any]) -> Any:
+        self.calls.append(("awrite", threading.current_thread().name))
+        return self.write(command)
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self.calls.append(("aread", threading.current_thread().name))
+        return self.read(queries)
+
+
+def test_every_call_goes_through_the_coroutines_of_one_loop() -> None:
+    inner = TellingItsLoop(MemoryBackend(ManualClock()))
+    backend = OnLoop(inner)
+    backend.write(CreateSession(tenant="t", session=Session(id="s")))
+    assert backend.read([GetSession(tenant="t", id="s")])[0].id == "s"
+    assert inner.calls == [("awrite", "on-loop"), ("aread", "on-loop")]
+    backend.close()
+    backend.close()
+    assert "on-loop" not in [thread.name for thread in threading.enumerate()]
+    with pytest.raises(errors.StoreClosed):
+        backend.read([])
 
 
 def test_every_error_travels_with_its_fields() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +23,7 @@ from ledgerstone.testing.faults.postgres_cuts import (
     Tally,
     cut_often,
 )
+from ledgerstone.testing.faults.queue_load import Load, in_threads, prepared
 from ledgerstone.testing.on_loop import OnLoop
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.servers.proxy import Proxy
@@ -28,6 +32,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PLACES = {"planned": PLANNED, "at COMMIT": COMMIT, "anywhere": ANYWHERE}
 FACES = ("blocking", "async")
+CUT_S = (0.05, 0.3)
+LEASE_S = 0.5
 
 
 @contextmanager
@@ -61,6 +67,48 @@ def test_a_cut_loses_and_doubles_nothing(
     title = f"connection cut, {place} ({face})"
     with scoreboard.line(title, "postgres", seed) as line:
         play(postgres_url, face, place, scale(30, 1_000), seed, line)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_queue_keeps_its_books(
+    face: str,
+    postgres_url: str,
+    tmp_path: Path,
+    seed: int,
+    scoreboard: Scoreboard,
+    scale: Scale,
+) -> None:
+    """Everything is cut again and again, whatever is under way: each item is done once."""
+    title = f"queue: every item once, in order, connections cut ({face})"
+    with (
+        scoreboard.line(title, "postgres", seed) as line,
+        wired(postgres_url, face) as (backend, proxy),
+    ):
+        prepared(backend)
+        load = Load(items=scale(100, 4_000), seed=seed, ttl_s=LEASE_S)
+        with cutting(proxy, seed):
+            report = in_threads(backend, tmp_path, load)
+        line.n = len(report.books.put)
+        line.violations = report.books.violations()
+        line.note = f"{proxy.counts.cuts} cuts, {report.books.recovered} recovered"
+
+
+@contextmanager
+def cutting(proxy: Proxy, seed: int) -> Iterator[None]:
+    """Cut all connections at random moments."""
+    random, over = Random(seed), threading.Event()
+
+    def run() -> None:
+        while not over.wait(random.uniform(*CUT_S)):
+            proxy.cut()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 # --- negative controls: a resolution that guesses

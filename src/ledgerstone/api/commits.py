@@ -39,14 +39,15 @@ def stamped(command: CommitTurn) -> CommitTurn:
 async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
     """Send it once, and once only in effect.
 
-    After OutcomeUnknown the same turn is sent again, at most three times. After LeaseExpired a
-    held lease is taken again, if nobody committed in between.
+    After OutcomeUnknown the same turn is sent again, at most three times, unless the backend has
+    done so until its deadline. After LeaseExpired a held lease is taken again, if nobody committed
+    in between.
     """
     if not isinstance(lease, Held):
         try:
             return await handle.backend.awrite(command)
-        except OutcomeUnknown:
-            return await _repeat(handle, command)
+        except OutcomeUnknown as unknown:
+            return await _repeat(handle, command, unknown)
     lease.released = command.release
     try:
         answer = await _commit_held(handle, command, lease)
@@ -148,8 +149,8 @@ async def revision_of(handle: AsyncHandle, session: str) -> int:
 async def _commit_held(handle: AsyncHandle, command: CommitTurn, held: Held) -> TurnCommitted:
     try:
         return await handle.backend.awrite(command)
-    except OutcomeUnknown:
-        return await _repeat(handle, command)
+    except OutcomeUnknown as unknown:
+        return await _repeat(handle, command, unknown)
     except LeaseExpired as expired:
         lease = await retake(handle, held)
         return await _commit_on_new_lease(handle, command, held, lease, expired)
@@ -178,15 +179,18 @@ async def _commit_on_new_lease(
     return answer
 
 
-async def _repeat(handle: AsyncHandle, command: CommitTurn) -> TurnCommitted:
+async def _repeat(
+    handle: AsyncHandle, command: CommitTurn, unknown: OutcomeUnknown
+) -> TurnCommitted:
     for attempt in range(1, REPEATS_MAX + 1):
+        if unknown.spent:
+            break
         await pause(REPEAT_PAUSE_S * attempt)
         try:
             return await handle.backend.awrite(command)
-        except OutcomeUnknown:
-            if attempt == REPEATS_MAX:
-                raise
+        except OutcomeUnknown as again:
+            unknown = again
         except Unavailable as error:
             # The repeat was refused; of the first attempt this still says nothing.
             raise OutcomeUnknown(str(error)) from error
-    raise AssertionError("the loop above answers or raises")
+    raise unknown

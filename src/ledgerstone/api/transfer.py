@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from ledgerstone.api.blob_reading import AsyncBlobReader
 from ledgerstone.api.blob_writing_async import upload
 from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.loop_async import pause
 from ledgerstone.api.transfer_seen import AsyncSeen, Item
-from ledgerstone.commands.feed import FeedEnd
 from ledgerstone.commands.sessions import CountSessions, SessionFilter
 from ledgerstone.commands.transfer import (
     PAGE_BYTES,
@@ -19,7 +19,7 @@ from ledgerstone.commands.transfer import (
     ImportRows,
     Row,
 )
-from ledgerstone.errors import CopyConflict, CopyDisturbed
+from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown
 from ledgerstone.records.transfer import TenantCopied, TenantRoot
 from ledgerstone.rules.transfer import (
     AFTER_SESSIONS,
@@ -35,6 +35,9 @@ from ledgerstone.rules.transfer import (
 
 Progress = Callable[[str, int, int], object]
 """What is being done, how many of it are done, and how many there are."""
+
+REPEATS_MAX = 4
+REPEAT_PAUSE_S = 0.1
 
 _REVISION = SESSIONS.columns.index("revision")
 
@@ -148,8 +151,6 @@ class _AsyncCopy:
             written=self._written,
             blobs=self._blobs,
             blob_bytes=self._blob_bytes,
-            feed_from=await self._source.ask(FeedEnd(tenant=root.tenant)),
-            feed_to=await self._target.ask(FeedEnd(tenant=root.tenant)),
         )
 
     async def _compare(self, table: Table) -> int:
@@ -263,8 +264,17 @@ class _AsyncCopy:
             chunks = [Chunk(SESSIONS.name, self._made), *chunks]
         if chunks:
             command = ImportRows(tenant=self._target.tenant, chunks=tuple(chunks))
-            self._written += await self._target.write(command)
+            self._written += await self._send(command)
         self._made, self._waiting, self._waiting_rows, self._waiting_bytes = [], [], 0, 0
+
+    async def _send(self, command: ImportRows) -> int:
+        """The same rows again change nothing, so an answer that was lost is asked for again."""
+        for attempt in range(1, REPEATS_MAX):
+            try:
+                return await self._target.write(command)
+            except OutcomeUnknown:
+                await pause(REPEAT_PAUSE_S * attempt)
+        return await self._target.write(command)
 
     async def _prove(self) -> None:
         """The source is what was read, and the target is what the source is."""

@@ -40,14 +40,15 @@ def stamped(command: CommitTurn) -> CommitTurn:
 def commit(handle: Handle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
     """Send it once, and once only in effect.
 
-    After OutcomeUnknown the same turn is sent again, at most three times. After LeaseExpired a
-    held lease is taken again, if nobody committed in between.
+    After OutcomeUnknown the same turn is sent again, at most three times, unless the backend has
+    done so until its deadline. After LeaseExpired a held lease is taken again, if nobody committed
+    in between.
     """
     if not isinstance(lease, Held):
         try:
             return handle.backend.write(command)
-        except OutcomeUnknown:
-            return _repeat(handle, command)
+        except OutcomeUnknown as unknown:
+            return _repeat(handle, command, unknown)
     lease.released = command.release
     try:
         answer = _commit_held(handle, command, lease)
@@ -149,8 +150,8 @@ def revision_of(handle: Handle, session: str) -> int:
 def _commit_held(handle: Handle, command: CommitTurn, held: Held) -> TurnCommitted:
     try:
         return handle.backend.write(command)
-    except OutcomeUnknown:
-        return _repeat(handle, command)
+    except OutcomeUnknown as unknown:
+        return _repeat(handle, command, unknown)
     except LeaseExpired as expired:
         lease = retake(handle, held)
         return _commit_on_new_lease(handle, command, held, lease, expired)
@@ -179,15 +180,16 @@ def _commit_on_new_lease(
     return answer
 
 
-def _repeat(handle: Handle, command: CommitTurn) -> TurnCommitted:
+def _repeat(handle: Handle, command: CommitTurn, unknown: OutcomeUnknown) -> TurnCommitted:
     for attempt in range(1, REPEATS_MAX + 1):
+        if unknown.spent:
+            break
         pause(REPEAT_PAUSE_S * attempt)
         try:
             return handle.backend.write(command)
-        except OutcomeUnknown:
-            if attempt == REPEATS_MAX:
-                raise
+        except OutcomeUnknown as again:
+            unknown = again
         except Unavailable as error:
             # The repeat was refused; of the first attempt this still says nothing.
             raise OutcomeUnknown(str(error)) from error
-    raise AssertionError("the loop above answers or raises")
+    raise unknown

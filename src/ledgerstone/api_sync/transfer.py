@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ledgerstone.api.blob_writing_blocking import upload
+from ledgerstone.api.loop_blocking import pause
 from ledgerstone.api_sync.blob_reading import BlobReader
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.transfer_seen import Item, Seen
-from ledgerstone.commands.feed import FeedEnd
 from ledgerstone.commands.sessions import CountSessions, SessionFilter
 from ledgerstone.commands.transfer import (
     PAGE_BYTES,
@@ -20,7 +20,7 @@ from ledgerstone.commands.transfer import (
     ImportRows,
     Row,
 )
-from ledgerstone.errors import CopyConflict, CopyDisturbed
+from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown
 from ledgerstone.records.transfer import TenantCopied, TenantRoot
 from ledgerstone.rules.transfer import (
     AFTER_SESSIONS,
@@ -36,6 +36,9 @@ from ledgerstone.rules.transfer import (
 
 Progress = Callable[[str, int, int], object]
 """What is being done, how many of it are done, and how many there are."""
+
+REPEATS_MAX = 4
+REPEAT_PAUSE_S = 0.1
 
 _REVISION = SESSIONS.columns.index("revision")
 
@@ -147,8 +150,6 @@ class _Copy:
             written=self._written,
             blobs=self._blobs,
             blob_bytes=self._blob_bytes,
-            feed_from=self._source.ask(FeedEnd(tenant=root.tenant)),
-            feed_to=self._target.ask(FeedEnd(tenant=root.tenant)),
         )
 
     def _compare(self, table: Table) -> int:
@@ -262,8 +263,17 @@ class _Copy:
             chunks = [Chunk(SESSIONS.name, self._made), *chunks]
         if chunks:
             command = ImportRows(tenant=self._target.tenant, chunks=tuple(chunks))
-            self._written += self._target.write(command)
+            self._written += self._send(command)
         self._made, self._waiting, self._waiting_rows, self._waiting_bytes = [], [], 0, 0
+
+    def _send(self, command: ImportRows) -> int:
+        """The same rows again change nothing, so an answer that was lost is asked for again."""
+        for attempt in range(1, REPEATS_MAX):
+            try:
+                return self._target.write(command)
+            except OutcomeUnknown:
+                pause(REPEAT_PAUSE_S * attempt)
+        return self._target.write(command)
 
     def _prove(self) -> None:
         """The source is what was read, and the target is what the source is."""

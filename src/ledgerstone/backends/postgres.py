@@ -30,7 +30,13 @@ from ledgerstone.backends.postgres_take import QueueLine, is_queued
 from ledgerstone.backends.postgres_urls import Target, parse_target
 from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
-from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, StoreClosed
+from ledgerstone.errors import (
+    InvalidValue,
+    LedgerstoneError,
+    NotSupported,
+    OutcomeUnknown,
+    StoreClosed,
+)
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Capabilities, Health
 from ledgerstone.trampoline import run_now
@@ -109,6 +115,7 @@ class Face:
         self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
         self._hot_pool = Pool(make_driver(target, 1), timeout_s, known=True)
         line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls)
+        self.slow.heads = line.heads
         self.hot = make_flusher(line, self.slow)
         self._queue_pool = Pool(make_driver(target, 1), timeout_s, known=True)
         queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims)
@@ -179,7 +186,11 @@ class PostgresBackend:
         self._check_usable()
         face = self._blocking
         fast = face.fast(command)
-        answer: A = run_now(face.slow.write(command)) if fast is None else fast.write(command)
+        try:
+            answer: A = run_now(face.slow.write(command)) if fast is None else fast.write(command)
+        except OutcomeUnknown as error:
+            error.spent = True
+            raise
         self._changes.tell_of(answer)
         return answer
 
@@ -189,11 +200,15 @@ class PostgresBackend:
 
         face = self._face()
         fast = face.fast(command)
-        if fast is not None:
-            answer: A = await fast.write(command)
-        else:
-            task = asyncio.get_running_loop().create_task(face.slow.write(command))
-            answer = await asyncio.shield(task)
+        try:
+            if fast is not None:
+                answer: A = await fast.write(command)
+            else:
+                task = asyncio.get_running_loop().create_task(face.slow.write(command))
+                answer = await asyncio.shield(task)
+        except OutcomeUnknown as error:
+            error.spent = True
+            raise
         self._changes.tell_of(answer)
         return answer
 

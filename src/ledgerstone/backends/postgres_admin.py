@@ -32,7 +32,7 @@ def versions(url: str) -> tuple[int, int]:
     async def look(connection: PgConnection) -> int:
         return await read_version(connection, target.schema, target.statement_timeout_s)
 
-    return _with_connection(target, look), newest(DIALECT)
+    return with_connection(target, look), newest(DIALECT)
 
 
 def migrate_store(url: str, role: str | None = None) -> tuple[int, int]:
@@ -46,7 +46,7 @@ def migrate_store(url: str, role: str | None = None) -> tuple[int, int]:
             await connection.script(rights, target.statement_timeout_s)
         return found
 
-    return _with_connection(target, work), newest(DIALECT)
+    return with_connection(target, work), newest(DIALECT)
 
 
 def migration_script(url: str, since: int | None = None, role: str | None = None) -> str:
@@ -99,7 +99,8 @@ async def _translated(work: Coroutine[Any, Any, T], where: str) -> T:
         raise translate(error, where) from error
 
 
-def _with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any, Any, T]]) -> T:
+def with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any, Any, T]]) -> T:
+    """Do it on a connection of its own; errors of ours."""
     from ledgerstone.backends.postgres import blocking_driver
 
     async def connected() -> T:

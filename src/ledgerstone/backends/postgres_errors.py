@@ -90,6 +90,8 @@ def _said(error: ServerSaid, where: str) -> LedgerstoneError:
         return NotSupported(
             "prepared statements", where, "a pooler is in the way: add ?prepare=no to the url"
         )
+    if state == "54000" and "index row" in said:
+        return InvalidValue("text", "names of this length do not fit an index; use shorter ones")
     if state in ("22021", "22P05"):
         return InvalidValue("text", "the server can not keep this text")
     return _passing(state, said, where) or BackendError("postgres", f"{state} {said}")

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 class Slow(Protocol):
     """The interactive way of the same face."""
 
-    async def write(self, command: Command[Any], ends_s: float | None = None) -> Any: ...
+    async def write(
+        self, command: Command[Any], ends_s: float | None = None, *, unsure: bool = False
+    ) -> Any: ...
 
     async def read(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
 
@@ -204,7 +206,7 @@ async def _carry_out(job: Job, slow: Slow) -> Any:
     try:
         if job.unsure and isinstance(command, EnqueueWork):
             return await _find_batch(command, slow)
-        answer = await slow.write(command, job.ends_s)
+        answer = await slow.write(command, job.ends_s, unsure=job.unsure)
     except Unavailable as error:
         if not job.unsure:
             raise

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
+from ledgerstone.commands import Command
+from ledgerstone.commands.sessions import CreateSession, GetOrCreateSession, PutSession
+from ledgerstone.records.sessions import Session
+from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.tx import Row
 
 SESSIONS_MAX = 4096
@@ -80,3 +85,19 @@ def keep_run(runs: dict[str, Row], id: str, row: Row) -> dict[str, Row]:
         del kept[next(iter(kept))]
     kept[id] = row
     return kept
+
+
+def learn_made(heads: Heads, command: Command[Any], answer: Any, made: Row, xid: int) -> None:
+    """A session that was just made is known: its first commit needs no question beforehand.
+
+    `made` are the arguments of `insert_head`. Commands that do more to a head are left out.
+    """
+    if not isinstance(command, _MAKING) or not isinstance(answer, Session):
+        return
+    number, fence, updated_us, _ = made
+    head = HeadRow(number, answer.incarnation, fence=fence, updated_us=updated_us)
+    known = Known(msgspec.structs.astuple(head), xid & 0xFFFFFFFF, None, {}, None)
+    heads.put((command.tenant, answer.id), known)
+
+
+_MAKING = (CreateSession, GetOrCreateSession, PutSession)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, needs_fresh, repeats, translate
+from ledgerstone.backends.postgres_heads import Heads, learn_made
 from ledgerstone.backends.postgres_locks import locks_of
 from ledgerstone.backends.postgres_outcomes import Outcomes, Sent
 from ledgerstone.backends.postgres_pool import Pool
@@ -24,9 +25,13 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.sql.handlers import WRITES
+from ledgerstone.sql.tx import Row
 
 ROUNDS = 8
+LOST_ROUNDS = 50
+"""So often at most a command is begun: when others are faster, and when connections are lost."""
 FIRST_PAUSE_S = 0.005
+LAST_PAUSE_S = 0.5
 COMMIT_SHARE = 0.75
 """Of the time that is left: the rest is for asking what became of a COMMIT without an answer."""
 FAREWELL_S = 2.0
@@ -44,17 +49,21 @@ class Interactive:
         self.pool = pool
         self.where = where
         self.limit_s = limit_s
+        self.heads: Heads | None = None
         self._clock = clock
         self._outcomes = Outcomes(pool, where)
         # One statement, without a transaction around it, can not say whose rows it may see.
         self._brief = brief
 
-    async def write(self, command: Command[Any], ends_s: float | None = None) -> Any:
+    async def write(
+        self, command: Command[Any], ends_s: float | None = None, *, unsure: bool = False
+    ) -> Any:
         """The answer; an error of ours, and then nothing was written, or OutcomeUnknown.
 
-        `ends_s`: the deadline, when some of the time has been spent already.
+        `ends_s`: the deadline, when some of the time has been spent already. `unsure`: the command
+        may have been carried out already, over a connection that was lost.
         """
-        return await self._again(self._once, command, ends_s)
+        return await self._again(self._once, command, ends_s, lost=unsure)
 
     async def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """All queries from one snapshot."""
@@ -69,20 +78,22 @@ class Interactive:
         work: Callable[[W, float, bool], Coroutine[Any, Any, A]],
         what: W,
         ends_s: float | None = None,
+        *,
+        lost: bool = False,
     ) -> A:
         """Until it is done, the time is over, or others were faster too often.
 
         The last argument of `work` says that a connection was lost before.
         """
         ends_s = monotonic_s() + self.limit_s if ends_s is None else ends_s
-        lost = False
         try:
-            for n in range(1, ROUNDS + 1):
+            for n in range(1, LOST_ROUNDS + 1):
                 try:
                     return await work(what, ends_s, lost)
                 except (ConnectionLost, ServerSaid) as error:
-                    pause_s = FIRST_PAUSE_S * 2**n * (0.5 + random.random())
-                    if n == ROUNDS or not repeats(error) or monotonic_s() + pause_s > ends_s:
+                    pause_s = min(FIRST_PAUSE_S * 2**n, LAST_PAUSE_S) * (0.5 + random.random())
+                    last = n >= (LOST_ROUNDS if isinstance(error, ConnectionLost) else ROUNDS)
+                    if last or not repeats(error) or monotonic_s() + pause_s > ends_s:
                         raise
                     if needs_fresh(error):
                         lost = True
@@ -108,6 +119,8 @@ class Interactive:
             self.pool.give_back(connection)
         if lost is not None:
             await self._outcomes.find_out(sent, command, ends_s, lost)
+        elif sent.made is not None and self.heads is not None:
+            learn_made(self.heads, command, answer, sent.made, sent.xid)
         return answer
 
     async def _run(
@@ -118,11 +131,14 @@ class Interactive:
         try:
             await connection.script("BEGIN", tx.left_s())
             cluster = await self._outcomes.cluster(tx)
-            answer, (xid, timeline) = await lock_and_run(connection, command, ends_s, self._clock)
+            made: list[Row] = []
+            answer, (xid, timeline) = await lock_and_run(
+                connection, command, ends_s, self._clock, made
+            )
             if lost_before:
                 # What it found already done may be on this server only: then its end waits.
                 await tx.one("wait_for_standby")
-            return answer, Sent(xid, timeline, cluster)
+            return answer, Sent(xid, timeline, cluster, made[0] if made else None)
         except Exception as error:
             await _roll_back(connection, tx, error)
             raise
@@ -170,9 +186,16 @@ class Interactive:
 
 
 async def lock_and_run(
-    connection: PgConnection, command: Command[Any], ends_s: float, clock: ServerClock
+    connection: PgConnection,
+    command: Command[Any],
+    ends_s: float,
+    clock: ServerClock,
+    made: list[Row] | None = None,
 ) -> tuple[Any, tuple[int, str]]:
-    """Run a command in the transaction that is open; its answer, and that transaction's number."""
+    """Run a command in the transaction that is open; its answer, and that transaction's number.
+
+    `made` is told the head of a session that was made.
+    """
     handler = WRITES.get(type(command))
     if handler is None:
         raise NotSupported(type(command).__name__, "postgres")
@@ -192,7 +215,10 @@ async def lock_and_run(
     assert row is not None
     tx.now_us, xid, timeline = row
     clock.seen(tx.now_us)
-    return await handler(tx, command), (xid, timeline)
+    answer = await handler(tx, command)
+    if made is not None and tx.made is not None:
+        made.append(tx.made)
+    return answer, (xid, timeline)
 
 
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -89,6 +89,14 @@ def _made(command: Any) -> Locks:
     return Locks(sessions=[session.id, *related], shared=[USAGE], alone=[_making(session.id)])
 
 
+def _found_or_made(command: Any) -> Locks:
+    """A session that is looked for by its user: two who find none must not both make one."""
+    session, locks = command.session, _made(command)
+    whose = "nobody" if session.user is None else f"of {session.user}"
+    locks.alone.append(f"g:{whose}\x1f{session.app}")
+    return locks
+
+
 def _changed(command: Any) -> Locks:
     return Locks(sessions=[command.id], shared=[USAGE])
 
@@ -136,7 +144,7 @@ SPECIAL: dict[type, Callable[[Any], Locks]] = {
     CommitTurn: _commit,
     session_commands.CreateSession: _made,
     session_commands.PutSession: _made,
-    session_commands.GetOrCreateSession: _made,
+    session_commands.GetOrCreateSession: _found_or_made,
     session_commands.UpdateSession: _changed,
     session_commands.DeleteSession: _changed,
     session_commands.RestoreSession: _changed,

@@ -39,7 +39,13 @@ def spot_of(values: tuple[float, ...]) -> str | None:
     length = norm(values)
     if not length:
         return None
-    return f"[{','.join([repr(value / length) for value in values])}]"
+    # Nine digits are all that 32 bits hold; one long format is the fastest way to write them.
+    return _form(len(values)) % tuple([value / length for value in values])
+
+
+@cache
+def _form(dimension: int) -> str:
+    return f"[{','.join(['%.9g'] * dimension)}]"
 
 
 class Near:

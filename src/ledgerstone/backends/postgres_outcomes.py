@@ -21,6 +21,7 @@ from ledgerstone.commands.leases import RenewLease, TakeLease
 from ledgerstone.commands.sessions import GetOrCreateSession
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
+from ledgerstone.sql.tx import Row
 
 ASK_PAUSE_S = 0.02
 PATIENCE_S = 0.25
@@ -32,11 +33,12 @@ what was enqueued may have been completed and be gone by now."""
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A transaction, and where its number counts."""
+    """A transaction, and where its number counts; `made` is the head of a session it made."""
 
     xid: int
     timeline: str
     cluster: int
+    made: Row | None = None
 
 
 class Outcomes:

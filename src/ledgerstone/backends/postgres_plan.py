@@ -230,6 +230,12 @@ class PlanTx:
     def drop_empty(self, row: Row) -> None:
         """What settles a queue on the server drops it when it is empty."""
 
+    def settle_ready(self, row: Row) -> None:
+        """Once per queue, as it was said last; for all of them, which is None, once."""
+        rows = self._plan.writes.get("settle_ready", [])
+        kept = [] if row[1] is None else [other for other in rows if other[1] != row[1]]
+        self._plan.writes["settle_ready"] = [*kept, row]
+
     def insert_turn(self, row: Row) -> None:
         self._plan.writes["insert_turn"] = [row]
 
@@ -288,6 +294,7 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "raise_ready": PlanTx.raise_ready,
     "save_run": PlanTx.save_run,
     "set_lease": PlanTx.set_lease,
+    "settle_ready": PlanTx.settle_ready,
 }
-_PLAIN = frozenset({"insert_batch", "move_recency", "put_value", "settle_ready"})
+_PLAIN = frozenset({"insert_batch", "move_recency", "put_value"})
 """Writes that are recorded as they are, and whose count nobody needs."""

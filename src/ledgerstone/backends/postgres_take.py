@@ -19,6 +19,7 @@ from ledgerstone.backends.postgres_heads import Heads, Known
 from ledgerstone.backends.postgres_line import Job, time_left_s
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
@@ -30,13 +31,11 @@ from ledgerstone.sql.tx import Row
 
 GROUP_MAX = 128
 SENDS_MAX = 3
-TAKE = "select * from ledger_take($1, $2, $3, $4, $5, $6, $7)"
-CLAIM = "select * from ledger_claim($1, $2, $3, $4, $5, $6, $7, $8)"
-RENEW = "select * from ledger_renew_claims($1, $2, $3, $4)"
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS
 _BATCH = _TIP + 1
-_UNSAFE = ("\0", "\x01")
+_BORDER, _NULL = "\x1f", "\x1e"
+_UNSAFE = ("\0", "\x01", _BORDER, _NULL)
 
 
 def is_queued(command: Command[Any]) -> bool:
@@ -53,7 +52,7 @@ def _take_arguments(commands: Sequence[TakeWork], again: bool) -> tuple[Any, ...
     first = commands[0]
     texts = [text for command in commands for text in _take_texts(command)]
     ttls = [command.ttl_us for command in commands]
-    return first.queue, first.max_batches, again, texts, ttls
+    return first.queue, first.max_batches, int(again), _joined(texts), _array(ttls)
 
 
 def _take_texts(command: TakeWork) -> tuple[str, ...]:
@@ -63,11 +62,11 @@ def _take_texts(command: TakeWork) -> tuple[str, ...]:
 def _claim_arguments(commands: Sequence[ClaimWork], again: bool) -> tuple[Any, ...]:
     return (
         commands[0].max_batches,
-        [command.session for command in commands],
-        [command.queue for command in commands],
-        [command.guard.fence for command in commands],
-        [command.ttl_us for command in commands],
-        [text for command in commands for text in _claim_texts(command)],
+        _joined([command.session for command in commands]),
+        _joined([command.queue for command in commands]),
+        _array([command.guard.fence for command in commands]),
+        _array([command.ttl_us for command in commands]),
+        _joined([text for command in commands for text in _claim_texts(command)]),
     )
 
 
@@ -78,26 +77,36 @@ def _claim_texts(command: ClaimWork) -> tuple[str | None, ...]:
 
 def _renew_arguments(commands: Sequence[RenewClaim], again: bool) -> tuple[Any, ...]:
     texts = [text for command in commands for text in _renew_texts(command)]
-    return [command.ttl_us for command in commands], texts
+    return _array([command.ttl_us for command in commands]), _joined(texts)
 
 
 def _renew_texts(command: RenewClaim) -> tuple[str, ...]:
     return command.session, command.claim, command.token
 
 
+def _joined(texts: Sequence[str | None]) -> str:
+    return _BORDER.join([_NULL if text is None else text for text in texts])
+
+
+def _array(numbers: list[int] | list[int | None]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
 class Call(msgspec.Struct, frozen=True):
     """How the commands of one kind travel; only those with the same `shared` travel together."""
 
-    text: str
+    query: str
     shared: Callable[[Any], tuple[Any, ...]]
     arguments: Callable[[Any, bool], tuple[Any, ...]]
     texts: Callable[[Any], tuple[str | None, ...]]
 
 
 _CALLS: dict[type, Call] = {
-    TakeWork: Call(TAKE, lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts),
-    ClaimWork: Call(CLAIM, lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
-    RenewClaim: Call(RENEW, lambda c: (), _renew_arguments, _renew_texts),
+    TakeWork: Call(
+        "take_sessions", lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts
+    ),
+    ClaimWork: Call("claim_groups", lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
+    RenewClaim: Call("renew_claims", lambda c: (), _renew_arguments, _renew_texts),
 }
 
 
@@ -169,7 +178,7 @@ class QueueLine:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            return await connection.fetch(call.text, arguments, left_s)
+            return await connection.fetch(statements()[call.query].text, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise

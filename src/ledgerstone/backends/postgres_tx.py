@@ -24,10 +24,11 @@ class PgTx:
     """Every statement is one round trip; all of them end before the deadline.
 
     `locked`: None in a transaction that reads. In one that writes, the sessions whose heads are
-    locked already; a handler that asks for another one gets it locked before it is read.
+    locked already; a handler that asks for another one gets it locked before it is read. `made`:
+    number, fence and time of the head that was made last.
     """
 
-    __slots__ = ("_connection", "_statements", "ends_s", "locked", "now_us")
+    __slots__ = ("_connection", "_statements", "ends_s", "locked", "made", "now_us")
 
     def __init__(
         self, connection: PgConnection, ends_s: float, locked: Iterable[str] | None = None
@@ -36,6 +37,7 @@ class PgTx:
         self._statements = statements()
         self.ends_s = ends_s
         self.locked = None if locked is None else set[Any](locked)
+        self.made: Row | None = None
         self.now_us = 0
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
@@ -50,6 +52,8 @@ class PgTx:
 
     async def run(self, query: str, *arguments: Any) -> int:
         text = self._statements[query].text
+        if query == "insert_head":
+            self.made = arguments
         return await self._connection.run(text, arguments, self.left_s())
 
     async def many(self, query: str, rows: Iterable[Row]) -> int:

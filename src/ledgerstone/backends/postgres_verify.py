@@ -19,7 +19,7 @@ from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.verify_seals import verify_rows
 
 _TABLE = re.compile(r"(?ms)^create table (\w+) \(\n(.*?)^\)")
-_COLUMN = re.compile(r'  "?(\w+)"? (bigint|text|bytea)\b(.*)')
+_COLUMN = re.compile(r'  "?(\w+)"? (bigint|integer|smallint|text|bytea)\b(.*)')
 _KEY = re.compile(r"  primary key \(([\w, ]+)\)")
 _INDEX = re.compile(r"(?m)^create (unique )?index (\w+) on (\w+)")
 

@@ -16,6 +16,7 @@ from ledgerstone.cli import (
     gc,
     inbox,
     migrate,
+    partition,
     restored,
     root,
     runs,
@@ -54,6 +55,7 @@ for verb in (
     copy,
     gc,
     migrate,
+    partition,
     restored,
     doctor,
 ):

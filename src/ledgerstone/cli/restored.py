@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from ledgerstone.cli.options import AsJson, reading
+from ledgerstone.cli.options import AsJson, StoreUrl, reading
 from ledgerstone.cli.output import plural, print_json, print_line
 
-EXAMPLE = "Example: ledgerstone restored postgresql://localhost/agents"
-
-Place = Annotated[
-    str, typer.Argument(metavar="URL", help="The url of the store.", show_default=False)
-]
+EXAMPLE = "Example: ledgerstone restored --store postgresql://localhost/agents"
 
 
-def run(url: Place, *, as_json: AsJson = False) -> None:
+def run(*, store: StoreUrl = None, as_json: AsJson = False) -> None:
     """End all leases and lift all fences of a store that was restored from a backup.
 
     A worker that still runs from before, or another system, may remember fences that the backup
     does not know: after this none of them is granted again. Run it before workers start.
     """
-    with reading(url, None, named="the argument") as opened:
+    with reading(store, None) as opened:
         tenants = opened.admin.tenants()
         lifted = {name: opened.for_tenant(name).admin.after_restore() for name in tenants}
     if as_json:

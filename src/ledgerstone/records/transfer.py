@@ -27,8 +27,6 @@ class TenantCopied(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a tenant: its root, which is that of the source and of the target.
 
     `rows` counts what there is, `written` what this call brought; the rest was there before.
-    `feed_from` and `feed_to` are the ends of the feed in the source and in the target: who has
-    read the source's feed to its end goes on in the target from there.
     """
 
     tenant: str
@@ -37,8 +35,6 @@ class TenantCopied(msgspec.Struct, frozen=True, kw_only=True):
     written: int = 0
     blobs: int = 0
     blob_bytes: int = 0
-    feed_from: int = 0
-    feed_to: int = 0
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):

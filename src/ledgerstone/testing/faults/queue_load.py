@@ -19,7 +19,7 @@ import msgspec
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands.work import PeekWork
-from ledgerstone.errors import Busy, ClaimLost, Fenced, LeaseExpired
+from ledgerstone.errors import Busy, ClaimLost, Fenced, LeaseExpired, OutcomeUnknown
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.work import PRIORITY_DEFAULT, QUEUE_DEFAULT, Taken
 from ledgerstone.testing.faults.commits import TENANT
@@ -89,15 +89,18 @@ def produce(store: Store, diary: Diary, load: Load, share: int, first: int) -> N
         priority = URGENT if random.random() < 0.2 else PRIORITY_DEFAULT
         joins = number % SESSIONS < SESSIONS // 2
         diary.write(Sent(item))
-        batch = store.work.enqueue(
-            session,
-            item,
-            id=item,
-            priority=priority,
-            slot="join" if joins else "exclusive",
-            merge="payload" if joins else "never",
-            max_attempts=None,
-        )
+        try:
+            batch = store.work.enqueue(
+                session,
+                item,
+                id=item,
+                priority=priority,
+                slot="join" if joins else "exclusive",
+                merge="payload" if joins else "never",
+                max_attempts=None,
+            )
+        except OutcomeUnknown:
+            continue  # It may be there or not, as after a kill.
         diary.write(Put(session, item, batch.enqueue_seq, priority))
 
 
@@ -110,8 +113,8 @@ def work(
         start_s = monotonic_s()
         try:
             taken = store.work.take(owner=name, ttl_s=load.ttl_s, max=random.randint(1, JOINED_MAX))
-        except Busy:
-            continue  # Somebody was stopped with the file in his hands.
+        except (Busy, OutcomeUnknown):
+            continue  # Somebody was stopped with the file in his hands, or the answer got lost.
         if taken is None:
             time.sleep(IDLE_S)
             continue
@@ -122,7 +125,7 @@ def work(
         )
         try:
             _finish(store, diary, load, taken, random)
-        except (Fenced, LeaseExpired, ClaimLost, Busy) as error:
+        except (Fenced, LeaseExpired, ClaimLost, Busy, OutcomeUnknown) as error:
             diary.write(Refused(claim.id, type(error).__name__))
 
 

@@ -2,7 +2,7 @@
 
 -- Called by the owner of the tables, again after each migration. Every table gets a policy, also for
 -- its owner; one without a tenant is refused. `store` has no tenant: a role reads it, and may move the
--- mark of the feed, which the sweep does.
+-- feed on, as the sweep and a restore do.
 create or replace function ledger_secure(role regrole) returns void language plpgsql volatile
 set search_path from current
 as $$
@@ -43,7 +43,7 @@ begin
   drop policy if exists ledger_reads on store;
   drop policy if exists ledger_sweeps on store;
   create policy ledger_reads on store for select using (true);
-  create policy ledger_sweeps on store for update using (name = 'feed.mark');
+  create policy ledger_sweeps on store for update using (name in ('feed.base', 'feed.mark'));
   execute format('grant select, update on store to %s', role);
 end
 $$;

@@ -2,13 +2,17 @@
 --
 -- What the handlers in sql/take_work.py and sql/claims.py do, for many commands at once. Where they
 -- would bury a batch or refuse, nothing is done here and the word is `slow`: the handler has to look.
--- Locks: heads by number, or without ever waiting; whoever holds a head owns its rows in work and ready.
+-- Locks: heads by number, or without ever waiting; who holds a head owns its rows in work and ready.
 -- What was read to find a session is not believed: it is read again once the head is held.
+--
+-- Where a row is found by the number of its session, its tenant is compared by another collation than
+-- that of the indexes which begin with it. To a planner without statistics those look as good as the
+-- key, and it would walk all sessions of the tenant, or its whole line, for each of them.
 
--- Puts sessions back in the line, or out of it, as `drop_empty` and `settle_ready` do; where a queue is
--- named twice, or once by null for all of them, the last one counts.
+-- Puts sessions back in the line, or out of it, as `drop_empty` and `settle_ready` do. No queue of a
+-- session is named twice; null stands for all of them.
 create or replace function ledger_settle(
-  tenants varchar[], numbers bigint[], queues varchar[], floors bigint[]
+  tenants text[], numbers bigint[], queues text[], floors bigint[]
 ) returns void language plpgsql volatile
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -16,9 +20,9 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 begin
   delete from ready r
-  where r.number = any (numbers) and r.tenant = any (tenants)
-    and exists (select from unnest(numbers, queues) s (number, queue)
-      where s.number = r.number and (s.queue is null or s.queue = r.queue))
+  using unnest(tenants, numbers, queues) s (tenant, number, queue)
+  where r.number = s.number and r.tenant = s.tenant collate "POSIX"
+    and (s.queue is null or r.queue = s.queue)
     and not exists (select from work w
       where w.number = r.number and w.tenant = r.tenant and w.queue = r.queue);
   update ready r set priority = n.priority, due_us = n.due_us
@@ -28,27 +32,27 @@ begin
         (select min(w.priority) from work w
           where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0),
         (select min(w.priority) from work w
-          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1)) as priority,
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1)
+      ) as priority,
       case when exists (select from work w
         where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue
-        and w.later = 0 and w.available_us <= f.floor_us) then f.floor_us
-      else greatest(f.floor_us, least(
+        and w.later = 0 and w.available_us <= s.floor_us) then s.floor_us
+      else greatest(s.floor_us, least(
         (select min(w.available_us) from work w
           where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0),
         (select min(w.available_us) from work w
-          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1))) end as due_us
-    from (
-      select x.tenant, x.number, x.queue from ready x
-      where x.number = any (numbers) and x.tenant = any (tenants)
-    ) o
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1)
+      )) end as due_us
+    from unnest(tenants, numbers, queues, floors) s (tenant, number, queue, floor_us)
     cross join lateral (
-      select s.floor_us
-      from unnest(numbers, queues, floors) with ordinality s (number, queue, floor_us, place)
-      where s.number = o.number and (s.queue is null or s.queue = o.queue)
-      order by s.place desc limit 1
-    ) f
+      select x.tenant, x.number, x.queue from ready x
+      where x.number = s.number and x.tenant = s.tenant collate "POSIX"
+        and (s.queue is null or x.queue = s.queue)
+      offset 0
+    ) o
+    offset 0
   ) n
-  where r.number = n.number and r.tenant = n.tenant and r.queue = n.queue
+  where r.number = n.number and r.tenant = n.tenant collate "POSIX" and r.queue = n.queue
     and (r.priority <> n.priority or r.due_us <> n.due_us);
 end
 $$;
@@ -58,7 +62,7 @@ $$;
 -- queues. `fences`: claims below them are nobody's any more. The planner takes this apart and puts it
 -- into the statements that use it, so it names no search path of its own.
 create or replace function ledger_groups(
-  who text, clock_us bigint, numbers bigint[], queues varchar[], fences bigint[], most bigint[]
+  who text, clock_us bigint, numbers bigint[], queues text[], fences bigint[], most bigint[]
 ) returns table (
   place bigint, number bigint, id text, n bigint, delivery text, queue text, spent boolean
 ) language sql stable rows 50
@@ -85,7 +89,8 @@ as $$
               and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= clock_us
             order by w.priority, w.seq limit q.most
           ) v
-          where r.number = q.number and r.tenant = who and (q.queue is null or r.queue = q.queue)
+          where r.number = q.number and r.tenant = who collate "POSIX"
+            and (q.queue is null or r.queue = q.queue)
           order by v.priority, v.seq limit q.most
         ) b
       ) f
@@ -95,12 +100,12 @@ as $$
   where g.stopped = 0
 $$;
 
--- Sessions of a line for as many takers as there are: a fresh lease and a claim each. `texts` per taker:
--- owner, token of the lease, claim, token of the claim. Answers one row per batch with the place of
+-- Sessions of a line for as many takers as there are: a fresh lease and a claim each. `texts` per
+-- taker: owner, token of the lease, claim, token of the claim. Answers one row per batch with the place of
 -- its taker and the session as it stands then; nothing for who gets nothing. `again`: the one taker may
 -- have been given a session by a call whose answer got lost; then it is that one.
 create or replace function ledger_take(
-  who text, given_us bigint, line text, most bigint, again boolean, texts varchar[], ttls bigint[]
+  who text, given_us bigint, line text, most bigint, again bigint, texts text[], ttls bigint[]
 ) returns table (
   place bigint, word text, session text, version bigint,
   number bigint, incarnation bigint, deleted_us bigint, revision bigint, ord bigint, leaf bigint,
@@ -137,7 +142,7 @@ declare
   _at bigint;
 begin
   perform set_config('ledgerstone.tenant', who, true);
-  if again then
+  if again > 0 then
     return query
     select 1::bigint, 'ok', s.id, h.xmin::text::bigint, h.number, s.incarnation, s.deleted_us,
       h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
@@ -149,7 +154,7 @@ begin
       w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
       w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us
     from ready r join heads h on h.number = r.number and h.tenant = who and h.token = texts[2]
-      join sessions s on s.number = h.number and s.tenant = who
+      join sessions s on s.number = h.number and s.tenant = who collate "POSIX"
       join work w on w.number = h.number and w.tenant = who and w.claim = texts[3]
     where r.tenant = who and r.queue = line;
     if found then
@@ -202,7 +207,7 @@ begin
       from unnest(_numbers) with ordinality q (number, place)
       left join lateral (
         select r.due_us from ready r
-        where r.number = q.number and r.tenant = who and r.queue = line limit 1
+        where r.number = q.number and r.tenant = who collate "POSIX" and r.queue = line limit 1
       ) r on true
       left join lateral (
         select h.owner, h.expires_us from heads h
@@ -210,7 +215,7 @@ begin
       ) h on true
       left join lateral (
         select s.number, s.purged, s.deleted_us from sessions s
-        where s.number = q.number and s.tenant = who limit 1
+        where s.number = q.number and s.tenant = who collate "POSIX" limit 1
       ) s on true
       left join lateral (
         select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
@@ -222,16 +227,17 @@ begin
       offset 0
     ) k;
     if _gone is not null then
-      delete from ready r where r.number = any (_gone) and r.tenant = who and r.queue = line;
+      delete from ready r
+      where r.number = any (_gone) and r.tenant = who collate "POSIX" and r.queue = line;
     end if;
     if _held is not null then
       update ready r set due_us = h.expires_us from heads h
-      where r.number = any (_held) and r.tenant = who and r.queue = line
+      where r.number = any (_held) and r.tenant = who collate "POSIX" and r.queue = line
         and h.number = r.number and h.tenant = who;
     end if;
     if _empty is not null then
-      perform ledger_settle(array[who], _empty, array_fill(line::varchar, array[cardinality(_empty)]),
-        array_fill(_clock, array[cardinality(_empty)]));
+      perform ledger_settle(array_fill(who, array[cardinality(_empty)]), _empty,
+        array_fill(line, array[cardinality(_empty)]), array_fill(_clock, array[cardinality(_empty)]));
     end if;
     -- The batches to claim: of which taker and session, the how many-th of their group.
     if most = 1 then
@@ -242,7 +248,7 @@ begin
       select array_agg(g.place), array_agg(g.number), array_agg(g.id), array_agg(g.spent),
         array_agg(g.n)
       into _places, _owners, _ids, _spent, _nth
-      from ledger_groups(who, _clock, _free, array_fill(line::varchar, array[cardinality(_free)]),
+      from ledger_groups(who, _clock, _free, array_fill(line, array[cardinality(_free)]),
         array_fill(9223372036854775807, array[cardinality(_free)]),
         array_fill(most, array[cardinality(_free)])) g;
     end if;
@@ -253,14 +259,15 @@ begin
     where c.n = 1 and not c.spent and h.number = c.number and h.tenant = who;
     update ready r set due_us = _clock + ttls[_given + c.place]
     from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
-    where c.n = 1 and not c.spent and r.number = c.number and r.tenant = who and r.queue = line;
+    where c.n = 1 and not c.spent and r.number = c.number and r.tenant = who collate "POSIX"
+      and r.queue = line;
     return query
     update work w set attempts = w.attempts + 1, claim = texts[(_given + c.place) * 4 - 1],
       claim_fence = h.fence, claim_token = texts[(_given + c.place) * 4], claim_owner = h.owner,
       claimed_us = _clock, claim_expires_us = h.expires_us
     from unnest(_places, _owners, _ids, _spent) c (place, number, batch, spent)
       join heads h on h.number = c.number and h.tenant = who
-      join sessions s on s.number = c.number and s.tenant = who
+      join sessions s on s.number = c.number and s.tenant = who collate "POSIX"
     where not c.spent and w.number = c.number and w.tenant = who and w.id = c.batch
     returning _given + c.place, 'ok', s.id, pg_current_xact_id()::xid::text::bigint,
       h.number, s.incarnation, s.deleted_us, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
@@ -291,8 +298,8 @@ $$;
 -- claimant: `sessions`, `queues` (null: any), `fences`, `ttls`, and five `texts`: token of the lease,
 -- claim, owner, token of the claim, boundary. Answers one row per batch; nothing for who gets nothing.
 create or replace function ledger_claim(
-  who text, given_us bigint, most bigint, sessions varchar[], queues varchar[], fences bigint[],
-  ttls bigint[], texts varchar[]
+  who text, given_us bigint, most bigint, sessions text[], queues text[], fences bigint[],
+  ttls bigint[], texts text[]
 ) returns table (
   place bigint, word text,
   seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
@@ -357,7 +364,8 @@ begin
           and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= _clock
         order by w.priority, w.seq limit 1
       ) v
-      where r.number = h.number and r.tenant = who and (queues[q.n] is null or r.queue = queues[q.n])
+      where r.number = h.number and r.tenant = who collate "POSIX"
+        and (queues[q.n] is null or r.queue = queues[q.n])
       order by v.priority, v.seq limit 1
     ) b on b.spent or texts[q.n * 5] = 'idle' or b.delivery = 'earliest_safe_boundary'
     offset 0
@@ -374,7 +382,8 @@ begin
   if _moved then
     update ready r set due_us = _ends[c.place]
     from unnest(_places, _owners, _queues) c (place, number, queue)
-    where c.place <> all (_spent) and r.number = c.number and r.tenant = who and r.queue = c.queue
+    where c.place <> all (_spent) and r.number = c.number and r.tenant = who collate "POSIX"
+      and r.queue = c.queue
       and r.due_us <> _ends[c.place];
   end if;
   return query
@@ -400,7 +409,7 @@ $$;
 
 -- A later end for claims that still own their batches. `texts` per claim: session, claim, token.
 create or replace function ledger_renew_claims(
-  who text, given_us bigint, ttls bigint[], texts varchar[]
+  who text, given_us bigint, ttls bigint[], texts text[]
 ) returns table (
   place bigint, word text,
   seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
@@ -429,7 +438,8 @@ begin
   with owned as materialized (
     select q.n, q.number from unnest(_numbers) with ordinality q (number, n)
     cross join lateral (
-      select h.fence from heads h join sessions s on s.number = h.number and s.tenant = who
+      select h.fence from heads h
+        join sessions s on s.number = h.number and s.tenant = who collate "POSIX"
       where h.number = q.number and h.tenant = who and s.purged = 0 and s.deleted_us is null limit 1
     ) h
     cross join lateral (

@@ -36,7 +36,7 @@
 -- It is the schema of SQLite with every tenant in a column: row-level security and sharding ask for
 -- it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is null
 -- where there is no record, so the column that always has it is called `realm`. `seal` stays null:
--- checksums of pages and the rights of roles are the database's own (docs/adr/0022).
+-- checksums of pages and the rights of roles are the database's own (docs/adr/0026).
 --
 -- Names are unqualified: the search path says in which schema all of this is.
 --
@@ -145,26 +145,28 @@ create table heads (
   seal bigint
 ) with (fillfactor = 50);
 
+-- Numbers before texts, here and in `turns` and `runs`: what has a fixed width needs no padding then,
+-- and these are most of the rows.
 create table nodes (
-  tenant text collate "C" not null default ledger_tenant(),
   key bigint primary key,
   parent bigint not null,
   seq bigint not null,
-  role bigint,
-  kind text collate "C",
-  label text collate "C",
-  run bigint,
-  meta bytea,
-  format text collate "C",
-  refs text collate "C",
   created_us bigint not null,
-  id text collate "C" not null,
-  salt bytea,
-  body bytea,
   deleted_us bigint,
   deleted_rev bigint,
-  commitment bytea,
-  seal bigint
+  seal bigint,
+  run integer,
+  role smallint,
+  tenant text collate "C" not null default ledger_tenant(),
+  id text collate "C" not null,
+  kind text collate "C",
+  label text collate "C",
+  format text collate "C",
+  refs text collate "C",
+  meta bytea,
+  salt bytea,
+  body bytea,
+  commitment bytea
 );
 create unique index nodes_id on nodes (id, (key >> 32));
 -- Where a straight stretch of the graph begins: a node whose parent is not its predecessor.
@@ -175,18 +177,18 @@ create index nodes_kind on nodes (kind, label, id) where kind is not null;
 create index nodes_label on nodes ((key >> 32), kind, label, id) where kind is not null;
 
 create table turns (
-  tenant text collate "C" not null default ledger_tenant(),
   pos bigint not null default ledger_pos(),
   number bigint not null,
   revision bigint not null,
+  created_us bigint not null,
+  leaf bigint not null,
+  first_ord bigint not null,
+  count integer not null,
+  tenant text collate "C" not null default ledger_tenant(),
   id text collate "C" not null,
   kind text collate "C" not null,
   hash bytea not null,
   link bytea not null,
-  created_us bigint not null,
-  leaf bigint not null,
-  first_ord bigint not null,
-  count bigint not null,
   usage bytea,
   effects bytea,
   usage_digest bytea,
@@ -250,20 +252,20 @@ create table documents (
 );
 
 create table runs (
-  realm text collate "C" not null default ledger_tenant(),
   key bigint primary key,
-  id text collate "C" not null,
   first_ord bigint not null default 0,
   last_ord bigint not null default 0,
+  created_us bigint,
+  seal bigint,
+  realm text collate "C" not null default ledger_tenant(),
   tenant text collate "C",
+  id text collate "C" not null,
   status text collate "C",
   parent_run text collate "C",
-  created_us bigint,
-  body bytea,
-  seal bigint
-) with (fillfactor = 70);
+  body bytea
+) with (fillfactor = 90);
 create unique index runs_id on runs (id, (key >> 32));
-create index runs_created on runs (tenant, created_us, id) where tenant is not null;
+create index runs_created on runs (tenant, created_us) where tenant is not null;
 create index runs_open on runs (tenant, status, created_us, id)
   where tenant is not null and status <> 'done';
 create index runs_parent on runs (tenant, parent_run, created_us, id)
