@@ -97,9 +97,10 @@ def test_a_commit_moves_the_number_and_a_sleeper_is_woken(backend: PostgresBacke
     assert again != seen
     assert asyncio.run(backend.achanged(seen, LONG_S)) != seen
     began_s = monotonic_s()
-    later(create, backend, "b")
+    timer = later(create, backend, "b")
     assert backend.changed(again, LONG_S) != again
     assert monotonic_s() - began_s < LONG_S / 2
+    timer.join()
 
 
 def test_nothing_happened_is_said_when_the_time_is_over(backend: PostgresBackend) -> None:
@@ -223,21 +224,21 @@ def test_waiting_without_a_server_ends_in_time() -> None:
 
 
 def test_closing_ends_every_wait(backend: PostgresBackend) -> None:
-    seen = backend.changed(-1, 0)
-    later(backend.close)
+    seen = settled(backend)
+    timer = later(backend.close)
     with pytest.raises(StoreClosed):
-        while True:
-            seen = backend.changed(seen, LONG_S)
+        backend.changed(seen, LONG_S)
+    timer.join()
 
 
 def test_closing_ends_the_waits_of_a_loop(backend: PostgresBackend) -> None:
     async def wait() -> None:
-        seen = await backend.achanged(-1, 0)
-        later(backend.close)
+        seen = await asyncio.to_thread(settled, backend)
+        timer = later(backend.close)
         async with asyncio.timeout(LONG_S / 2):
             with pytest.raises(StoreClosed):
-                while True:
-                    seen = await backend.achanged(seen, LONG_S)
+                await backend.achanged(seen, LONG_S)
+        await asyncio.to_thread(timer.join)
 
     asyncio.run(wait())
 

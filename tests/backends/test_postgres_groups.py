@@ -19,9 +19,10 @@ import pytest
 from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.backends.postgres_line import Line
 from ledgerstone.backends.postgres_urls import parse_target
-from ledgerstone.codec import encode_struct
+from ledgerstone.codec import encode_struct, sha256
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
+from ledgerstone.commands.nodes import GetNotes, NewNote, NewValue
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import (
     CreateSession,
@@ -46,6 +47,7 @@ from ledgerstone.errors import (
     SessionNotFound,
     TurnConflict,
 )
+from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.messages import MessageBody
 from ledgerstone.records.parts import Text
 from ledgerstone.records.runs import Run
@@ -162,6 +164,27 @@ class TestOneTrip:
         assert calls.sizes == [1] * 5
         assert calls.slow == []
         assert verified(here, "s") == 5
+
+    def test_notes_values_and_drafts_travel_along(
+        self, here: PostgresBackend, calls: Calls
+    ) -> None:
+        make(here, "s")
+        notes = tuple(
+            NewNote("n", key, body) for key, body in (("a", b"1"), ("b", b"2"), ("a", b"3"))
+        )
+        value = NewValue(sha256(b"bytes"), b"bytes")
+        here.write(commit("s", "t1", notes=notes, values=(value, value), config=b"{}"))
+        draft = NewNote("d", f"{DRAFT_PREFIX}start", b"{}")
+        here.write(commit("s", "t2", notes=(draft,)))
+        asked = GetNotes(tenant=TENANT, session="s", nodes=("n", "d"))
+        found = here.read([asked])[0]
+        assert {key: note.body for key, note in found["n"].items()} == {"a": 3, "b": 2}
+        assert list(found["d"]) == [draft.key]
+        here.write(commit("s", "t3", drop_drafts=("d",)))
+        assert list(here.read([asked])[0]) == ["n"]
+        assert calls.sizes == [1] * 3
+        assert calls.slow == []
+        assert verified(here, "s") == 3
 
     def test_a_session_of_others_takes_one_more(
         self, here: PostgresBackend, there: PostgresBackend, calls: Calls

@@ -93,7 +93,11 @@ def test_which_statements_take_many_rows_at_once() -> None:
     assert "select u.c0, null, u.c2" in text
     assert len(columns) == 13
     assert ManyInsert.of(texts["tombstone"]) is None
-    assert ManyInsert.of(texts["put_document"]) is None, "an upsert could meet its own rows"
+    document = ManyInsert.of(texts["put_document"])
+    assert document is not None
+    assert document.fits([(1, "a", b"x"), (1, "b", b"x"), (2, "a", b"x")])
+    assert not document.fits([(1, "a", b"x"), (1, "a", b"y")]), "it would meet its own row"
+    assert node.fits([row, row])
 
 
 def test_chunks_are_bounded_and_lose_nothing() -> None:

@@ -47,6 +47,9 @@ class FailingTx:
     async def many(self, query: str, rows: Iterable[Row]) -> int:
         return await self._step(self._inner.many(query, rows))
 
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        return await self._step(self._inner.among(query, values, *arguments))
+
     async def pick(self, query: str, **given: Any) -> list[Row]:
         return await self._step(self._inner.pick(query, **given))
 

@@ -35,6 +35,8 @@ class Place(msgspec.Struct, frozen=True):
     """Rounds of a contest in `make test`."""
     rounds: int = 10_000
     """Rounds of a contest in `make faults`."""
+    meddle_s: float = 0.1
+    """How often a nemesis meddles: whoever it killed must have a chance to begin again."""
     where: Callable[[Path], str] = lambda folder: str(folder / "store")
     lag_us: int = 0
     """How far its time, which is a server's, may be behind when a call begins."""
@@ -66,6 +68,7 @@ PLACES = {
         processes=True,
         few=30,
         rounds=1_000,
+        meddle_s=0.4,
         where=store_in,
         lag_us=5_000,
         passes_over=True,

@@ -21,6 +21,7 @@ from ledgerstone.backends.postgres_port import (
     none_connected,
     to_column,
 )
+from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import (
@@ -85,6 +86,32 @@ def test_one_address_that_will_answer_is_enough() -> None:
     assert none_connected([starting, wrong]).passing
     assert none_connected([wrong, refused]).gone
     assert none_connected([wrong, refused]).message == "password; refused"
+
+
+ADDRESSES = {
+    "postgresql://u@a:1,b/db": [("a", "1"), ("b", "5432")],
+    "postgresql://u@/db?host=a,b&port=1,2": [("a", "1"), ("b", "2")],
+    "postgresql://u@/db?host=a,b&port=7": [("a", "7"), ("b", "7")],
+    "postgresql://u@a:1/db": [(None, None)],
+    "postgresql:///db?host=/run/here": [(None, None)],
+}
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_several_addresses_in_one_url(url: str) -> None:
+    assert parse_target(url).addresses == ADDRESSES[url]
+
+
+def test_what_a_connection_is_told_on_starting() -> None:
+    """Behind a pooler nothing that it does not track; there every transaction is told."""
+    straight = parse_target("postgresql://a/db?statement_timeout_s=2")
+    assert straight.settings["application_name"] == "ledgerstone"
+    assert straight.settings["statement_timeout"] == "2500"
+    assert "-c search_path=ledgerstone" in straight.options
+    pooled = parse_target("postgresql://a/db?prepare=no&schema=other")
+    assert (pooled.settings, pooled.options) == ({"application_name": "ledgerstone"}, "")
+    assert "SET LOCAL search_path = 'other'" in pooled.lead
+    assert "application_name" not in parse_target("postgresql://a/db?application_name=x").settings
 
 
 @pytest.mark.parametrize("text", ["", "a", "\0", "\x01", "\x01\x02", "\0\x01\0\0\x02", "\x01\x01"])

@@ -46,7 +46,8 @@ def test_eight_processes(
         scoreboard.line(title, place.name, seed) as line,
         quick_disk(tmp_path) as folder,
     ):
-        load = Load(items=scale(600, 2 * place.rounds), seed=seed)
+        items = scale(600, 2 * place.rounds)
+        load = Load(items=items, seed=seed, every_s=place.meddle_s)
         report = in_processes(place.at(folder), folder, load)
         note(line, report)
         assert report.kills

@@ -75,7 +75,7 @@ class AsyncStore:
         """Open a path, sqlite:///path, file:///folder or memory://; `tenant=None` is a root handle.
 
         `blobs`: where bytes go: a directory, s3://bucket/prefix, gs://, az://; by default beside
-        the rest. `vectors`: numpy, sqlite-vec or python; by default the fastest that is there.
+        the rest. `vectors`: numpy, sqlite-vec, python or pgvector; by default what is fastest.
         `prices`: Prices, a dictionary or a JSON file instead of the table that is built in.
         Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from ledgerstone.api.blob_reading import AsyncBlobReader
 from ledgerstone.api.blob_writing_async import upload
@@ -14,7 +14,7 @@ from ledgerstone.commands.transfer import (
     PAGE_BYTES,
     PAGE_ROWS,
     Chunk,
-    ExportSession,
+    ExportSessions,
     ExportTable,
     ImportRows,
     Row,
@@ -39,7 +39,10 @@ Progress = Callable[[str, int, int], object]
 REPEATS_MAX = 4
 REPEAT_PAUSE_S = 0.1
 
+ROWS_BESIDE = 4
+"""About what a session has besides its nodes."""
 _REVISION = SESSIONS.columns.index("revision")
+_ORD = SESSIONS.columns.index("ord")
 
 
 def silent(phase: str, done: int, total: int) -> None:
@@ -59,18 +62,33 @@ async def pages_of(handle: AsyncHandle, table: Table) -> AsyncIterator[list[Row]
         after = page.next
 
 
-async def chunks_of(handle: AsyncHandle, session: str) -> AsyncIterator[list[Chunk]]:
-    """The rows of a session's tables, in order, a page at a time."""
+async def chunks_of(handle: AsyncHandle, sessions: list[str]) -> AsyncIterator[list[Chunk]]:
+    """The rows of the tables of some sessions, a page at a time; each table in order."""
+    left = tuple(sessions)
     table: str | None = None
     after: Row | None = None
-    while True:
-        query = ExportSession(tenant=handle.tenant, session=session, table=table, after=after)
+    while left:
+        query = ExportSessions(tenant=handle.tenant, sessions=left, table=table, after=after)
         page = await handle.ask(query)
         if page.chunks:
             yield page.chunks
-        if page.table is None:
-            return
         table, after = page.table, page.next
+        if table is None:
+            left = left[page.covered :]
+
+
+def groups_of(rows: list[Row]) -> Iterator[list[Row]]:
+    """Session rows, about so many at a time that what belongs to them fits in a page."""
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        if group and size + row[_ORD] > PAGE_ROWS:
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row[_ORD] + ROWS_BESIDE
+    if group:
+        yield group
 
 
 async def tally_of(handle: AsyncHandle, phase: str, progress: Progress) -> Tally:
@@ -80,13 +98,18 @@ async def tally_of(handle: AsyncHandle, phase: str, progress: Progress) -> Tally
     for table in OF_A_TENANT:
         async for rows in pages_of(handle, table):
             tally.add(table.name, rows)
-            for row in rows if table is SESSIONS else ():
-                async for chunks in chunks_of(handle, row[0]):
-                    for chunk in chunks:
-                        tally.add(chunk.table, chunk.rows)
-                done += 1
+            for group in groups_of(rows) if table is SESSIONS else ():
+                await _add_sessions(handle, group, tally)
+                done += len(group)
                 progress(phase, done, total)
     return tally
+
+
+async def _add_sessions(handle: AsyncHandle, group: list[Row], *tallies: Tally) -> None:
+    async for chunks in chunks_of(handle, [row[0] for row in group]):
+        for chunk in chunks:
+            for tally in tallies:
+                tally.add(chunk.table, chunk.rows)
 
 
 async def root_of_tenant(handle: AsyncHandle, progress: Progress = silent) -> TenantRoot:
@@ -189,33 +212,50 @@ class _AsyncCopy:
         total, done = await _count_sessions(self._source), 0
         async for rows in pages_of(self._source, SESSIONS):
             self._tally.add(SESSIONS.name, rows)
-            for row in rows:
-                known = done < self._known[SESSIONS.name]
-                if not known:
-                    self._made.append(row)
-                    self._waiting_rows += 1
-                await self._bring_session(row[0], known)
-                self._turns += row[_REVISION]
-                done += 1
-                self._progress("sessions", done, max(done, total))
+            known = max(0, self._known[SESSIONS.name] - done)
+            for group in groups_of(rows[:known]):
+                await self._meet_sessions(group)
+            for group in groups_of(rows[known:]):
+                await self._make_sessions(group)
+                self._progress("sessions", done, total)
+            self._turns += sum(row[_REVISION] for row in rows)
+            done += len(rows)
+            self._progress("sessions", done, max(done, total))
+
+    async def _make_sessions(self, group: list[Row]) -> None:
+        """Sessions that the target has not."""
+        self._made += group
+        async for chunks in chunks_of(self._source, [row[0] for row in group]):
+            for chunk in chunks:
+                await self._put(chunk, self._tally.add(chunk.table, chunk.rows))
         await self._flush()
 
-    async def _bring_session(self, session: str, known: bool) -> None:
-        seen = AsyncSeen(self._target.tenant, self._items(session)) if known else None
-        async for chunks in chunks_of(self._source, session):
+    async def _meet_sessions(self, group: list[Row]) -> None:
+        """Sessions that the target has: as a whole if it has all of them, else row by row."""
+        mine, theirs = Tally(), Tally()
+        await _add_sessions(self._source, group, self._tally, mine)
+        await _add_sessions(self._target, group, theirs)
+        if mine.differs(theirs) is None and mine.rows == theirs.rows:
+            return
+        for row in group:
+            await self._complete(row[0])
+        await self._flush()
+
+    async def _complete(self, session: str) -> None:
+        """What the target has not of a session."""
+        seen = AsyncSeen(self._target.tenant, self._items(session))
+        async for chunks in chunks_of(self._source, [session]):
             for chunk in chunks:
-                size = self._tally.add(chunk.table, chunk.rows)
                 left = chunk
-                if seen is not None and TABLES[chunk.table].rooted:
+                if TABLES[chunk.table].rooted:
                     left = await self._unseen(seen, chunk)
                 if left.rows:
-                    await self._put(left, size)
-        if seen is not None:
-            await seen.end()
+                    await self._put(left, 0)
+        await seen.end()
 
     async def _items(self, session: str) -> AsyncIterator[list[Item]]:
         """What the target has of a session, as it is compared."""
-        async for chunks in chunks_of(self._target, session):
+        async for chunks in chunks_of(self._target, [session]):
             for chunk in chunks:
                 if TABLES[chunk.table].rooted:
                     yield [(chunk.table, row) for row in chunk.rows]
@@ -254,7 +294,7 @@ class _AsyncCopy:
         self._waiting.append(chunk)
         self._waiting_rows += len(chunk.rows)
         self._waiting_bytes += size
-        if self._waiting_rows >= PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
+        if self._waiting_rows >= 2 * PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
             await self._flush()
 
     async def _flush(self) -> None:

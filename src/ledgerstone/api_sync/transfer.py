@@ -15,7 +15,7 @@ from ledgerstone.commands.transfer import (
     PAGE_BYTES,
     PAGE_ROWS,
     Chunk,
-    ExportSession,
+    ExportSessions,
     ExportTable,
     ImportRows,
     Row,
@@ -40,7 +40,10 @@ Progress = Callable[[str, int, int], object]
 REPEATS_MAX = 4
 REPEAT_PAUSE_S = 0.1
 
+ROWS_BESIDE = 4
+"""About what a session has besides its nodes."""
 _REVISION = SESSIONS.columns.index("revision")
+_ORD = SESSIONS.columns.index("ord")
 
 
 def silent(phase: str, done: int, total: int) -> None:
@@ -60,18 +63,33 @@ def pages_of(handle: Handle, table: Table) -> Iterator[list[Row]]:
         after = page.next
 
 
-def chunks_of(handle: Handle, session: str) -> Iterator[list[Chunk]]:
-    """The rows of a session's tables, in order, a page at a time."""
+def chunks_of(handle: Handle, sessions: list[str]) -> Iterator[list[Chunk]]:
+    """The rows of the tables of some sessions, a page at a time; each table in order."""
+    left = tuple(sessions)
     table: str | None = None
     after: Row | None = None
-    while True:
-        query = ExportSession(tenant=handle.tenant, session=session, table=table, after=after)
+    while left:
+        query = ExportSessions(tenant=handle.tenant, sessions=left, table=table, after=after)
         page = handle.ask(query)
         if page.chunks:
             yield page.chunks
-        if page.table is None:
-            return
         table, after = page.table, page.next
+        if table is None:
+            left = left[page.covered :]
+
+
+def groups_of(rows: list[Row]) -> Iterator[list[Row]]:
+    """Session rows, about so many at a time that what belongs to them fits in a page."""
+    group: list[Row] = []
+    size = 0
+    for row in rows:
+        if group and size + row[_ORD] > PAGE_ROWS:
+            yield group
+            group, size = [], 0
+        group.append(row)
+        size += row[_ORD] + ROWS_BESIDE
+    if group:
+        yield group
 
 
 def tally_of(handle: Handle, phase: str, progress: Progress) -> Tally:
@@ -81,13 +99,18 @@ def tally_of(handle: Handle, phase: str, progress: Progress) -> Tally:
     for table in OF_A_TENANT:
         for rows in pages_of(handle, table):
             tally.add(table.name, rows)
-            for row in rows if table is SESSIONS else ():
-                for chunks in chunks_of(handle, row[0]):
-                    for chunk in chunks:
-                        tally.add(chunk.table, chunk.rows)
-                done += 1
+            for group in groups_of(rows) if table is SESSIONS else ():
+                _add_sessions(handle, group, tally)
+                done += len(group)
                 progress(phase, done, total)
     return tally
+
+
+def _add_sessions(handle: Handle, group: list[Row], *tallies: Tally) -> None:
+    for chunks in chunks_of(handle, [row[0] for row in group]):
+        for chunk in chunks:
+            for tally in tallies:
+                tally.add(chunk.table, chunk.rows)
 
 
 def root_of_tenant(handle: Handle, progress: Progress = silent) -> TenantRoot:
@@ -188,33 +211,50 @@ class _Copy:
         total, done = _count_sessions(self._source), 0
         for rows in pages_of(self._source, SESSIONS):
             self._tally.add(SESSIONS.name, rows)
-            for row in rows:
-                known = done < self._known[SESSIONS.name]
-                if not known:
-                    self._made.append(row)
-                    self._waiting_rows += 1
-                self._bring_session(row[0], known)
-                self._turns += row[_REVISION]
-                done += 1
-                self._progress("sessions", done, max(done, total))
+            known = max(0, self._known[SESSIONS.name] - done)
+            for group in groups_of(rows[:known]):
+                self._meet_sessions(group)
+            for group in groups_of(rows[known:]):
+                self._make_sessions(group)
+                self._progress("sessions", done, total)
+            self._turns += sum(row[_REVISION] for row in rows)
+            done += len(rows)
+            self._progress("sessions", done, max(done, total))
+
+    def _make_sessions(self, group: list[Row]) -> None:
+        """Sessions that the target has not."""
+        self._made += group
+        for chunks in chunks_of(self._source, [row[0] for row in group]):
+            for chunk in chunks:
+                self._put(chunk, self._tally.add(chunk.table, chunk.rows))
         self._flush()
 
-    def _bring_session(self, session: str, known: bool) -> None:
-        seen = Seen(self._target.tenant, self._items(session)) if known else None
-        for chunks in chunks_of(self._source, session):
+    def _meet_sessions(self, group: list[Row]) -> None:
+        """Sessions that the target has: as a whole if it has all of them, else row by row."""
+        mine, theirs = Tally(), Tally()
+        _add_sessions(self._source, group, self._tally, mine)
+        _add_sessions(self._target, group, theirs)
+        if mine.differs(theirs) is None and mine.rows == theirs.rows:
+            return
+        for row in group:
+            self._complete(row[0])
+        self._flush()
+
+    def _complete(self, session: str) -> None:
+        """What the target has not of a session."""
+        seen = Seen(self._target.tenant, self._items(session))
+        for chunks in chunks_of(self._source, [session]):
             for chunk in chunks:
-                size = self._tally.add(chunk.table, chunk.rows)
                 left = chunk
-                if seen is not None and TABLES[chunk.table].rooted:
+                if TABLES[chunk.table].rooted:
                     left = self._unseen(seen, chunk)
                 if left.rows:
-                    self._put(left, size)
-        if seen is not None:
-            seen.end()
+                    self._put(left, 0)
+        seen.end()
 
     def _items(self, session: str) -> Iterator[list[Item]]:
         """What the target has of a session, as it is compared."""
-        for chunks in chunks_of(self._target, session):
+        for chunks in chunks_of(self._target, [session]):
             for chunk in chunks:
                 if TABLES[chunk.table].rooted:
                     yield [(chunk.table, row) for row in chunk.rows]
@@ -253,7 +293,7 @@ class _Copy:
         self._waiting.append(chunk)
         self._waiting_rows += len(chunk.rows)
         self._waiting_bytes += size
-        if self._waiting_rows >= PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
+        if self._waiting_rows >= 2 * PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
             self._flush()
 
     def _flush(self) -> None:

@@ -17,12 +17,6 @@ from ledgerstone.backends.postgres_plan import EXPIRES, MAKES_RUN, UPDATED, USES
 from ledgerstone.backends.postgres_port import Blobs
 from ledgerstone.sql.tx import Row
 
-CALL = (
-    "select * from ledger_apply($1, $2, $3, $4::text::bigint[], $5::text::bigint[], "
-    "string_to_array($6, chr(31), chr(30)), $7)"
-)
-"""Numbers and texts travel as one text each: drivers look at every element of a list, for long."""
-
 CHECK_IDS, SKIP_LOCKED, SOME_USE, SOME_MAKE_RUNS, HAS_RARE = 1, 2, 4, 8, 16
 """How the call is made: look whether ids of nodes are taken; pass over heads that others hold. And
 what is in it: uses, new runs, sections that few commands have."""
@@ -73,6 +67,8 @@ SECTIONS = (
     Section("raise_ready", _some(0, 3, 4), _some(1), _some()),
     Section("complete_claim", _some(0, 2), _some(1), _some()),
     Section("settle_ready", _some(0, 2), _some(1), _some()),
+    Section("replace_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
+    Section("drop_notes", _some(0), _some(1, 2, 3), _some()),
 )
 """In the order in which the handlers write, where that matters."""
 
@@ -132,7 +128,7 @@ class Parcel:
             self._section(section, rows.get(section.statement, ()))
 
     def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
-        """What `CALL` is called with; None when a text can not travel as it is."""
+        """What `apply_planned` is called with; None when a text can not travel as it is."""
         texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
         if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
             return None

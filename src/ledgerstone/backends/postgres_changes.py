@@ -8,6 +8,7 @@ commits with a NOTIFY in them wait for one another. Nothing runs while nobody wr
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from ledgerstone import ids
@@ -18,10 +19,14 @@ from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.work import Claim, Taken
 from ledgerstone.trampoline import run_now
 
 PAUSE_S = 0.008
-"""So long at least lies between two NOTIFYs of a process."""
+LONG_PAUSE_S = 0.25
+"""So long lies between two NOTIFYs of a process: longer while others send enough of them."""
+CROWD_PER_S = 100
+"""So many a second wake everybody often enough, whoever sent them."""
 UNHEARD_PAUSE_S = 0.2
 """The same, when nobody listened the last time."""
 IDLE_S = 5.0
@@ -38,8 +43,8 @@ class PostgresChanges(Changes):
         self._counting = threading.Lock()
         self._others = 0
         channel, name = f"ledgerstone.{schema}"[:CHANNEL_CHARS], ids.new_id()
-        self._teller = Teller(pool, channel, name)
         self._listener = Listener(self, pool.driver, None if pooled else channel, name)
+        self._teller = Teller(pool, channel, name, lambda: self._listener.heard)
 
     def number(self) -> int:
         return self.count + self._others
@@ -53,8 +58,11 @@ class PostgresChanges(Changes):
         self._teller.want()
 
     def tell_of(self, answer: object) -> None:
-        """A command was answered; an answer that says "nothing" wakes nobody."""
-        if answer is not None and answer is not False and answer != []:
+        """A command was answered; one that says "nothing" wakes nobody, and work that was taken is
+        no news to those who wait for some."""
+        if answer is None or answer is False or answer == []:
+            return
+        if not isinstance(answer, Taken | Claim):
             self.tell()
 
     def hear(self) -> None:
@@ -89,8 +97,9 @@ class PostgresChanges(Changes):
 class Teller:
     """Tells other processes, in a thread that ends by itself when there is nothing to tell."""
 
-    def __init__(self, pool: Pool, channel: str, name: str) -> None:
+    def __init__(self, pool: Pool, channel: str, name: str, heard: Callable[[], int]) -> None:
         self._pool = pool
+        self._heard = heard
         self._channel = channel
         self._name = name
         self._lock = threading.Lock()
@@ -122,9 +131,14 @@ class Teller:
             thread.join(END_S)
 
     def _run(self) -> None:
+        pause_s, count, then_s = PAUSE_S, self._heard(), monotonic_s()
         while self._has_more():
-            heard = self._send()
-            self._ending.wait(PAUSE_S if heard else UNHEARD_PAUSE_S)
+            is_heard = self._send()
+            self._ending.wait(pause_s if is_heard else UNHEARD_PAUSE_S)
+            now, now_s = self._heard(), monotonic_s()
+            crowded = now - count > CROWD_PER_S * (now_s - then_s)
+            pause_s = min(2 * pause_s, LONG_PAUSE_S) if crowded else max(pause_s / 2, PAUSE_S)
+            count, then_s = now, now_s
 
     def _has_more(self) -> bool:
         """Sleep until there is something to tell; False when this thread is to end."""

@@ -24,6 +24,9 @@ from ledgerstone.trampoline import run_now
 if TYPE_CHECKING:
     import asyncio
 
+AT_ONCE = 32
+"""How many waiters are woken in one round of an event loop."""
+
 
 class Slow(Protocol):
     """The interactive way of the same face."""
@@ -154,14 +157,20 @@ class AsyncFlusher:
             self._sender = None
 
     def _deliver(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell some at a time: while the server works on what they send next, the others wake."""
         ended, self._line.ended = self._line.ended, []
-        for job in ended:
+        self._tell_some(loop, ended)
+
+    def _tell_some(self, loop: asyncio.AbstractEventLoop, ended: list[Job]) -> None:
+        for job in ended[:AT_ONCE]:
             if job.slow:
                 task = loop.create_task(self._go_slow(job))
                 self._slow_ones.add(task)
                 task.add_done_callback(self._slow_ones.discard)
             else:
                 _tell(job, job.answer, job.error)
+        if len(ended) > AT_ONCE:
+            loop.call_soon(self._tell_some, loop, ended[AT_ONCE:])
 
     async def _go_slow(self, job: Job) -> None:
         try:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from ledgerstone.backends.postgres_apply import (
-    CALL,
     CHECK_IDS,
     SKIP_LOCKED,
     Asked,
@@ -29,6 +28,7 @@ from ledgerstone.backends.postgres_heads import Heads, Key
 from ledgerstone.backends.postgres_plan import ENQUEUED, MAKES_RUN, Plan, Unplanned, plan
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import ReleaseLease, RenewLease, TakeLease
@@ -96,7 +96,7 @@ def takes(command: Command[Any]) -> bool:
 
 
 def _is_plain(command: CommitTurn) -> bool:
-    """Nothing that needs rows which nobody knows beforehand."""
+    """Nothing that needs rows which nobody knows beforehand, or the lock of the bytes."""
     return not (
         command.create is not None
         or command.rewind is not None
@@ -105,6 +105,7 @@ def _is_plain(command: CommitTurn) -> bool:
         or command.tombstones
         or command.branches
         or command.attach
+        or command.checkpoint is not None
         or command.tickets
         or command.executions
         or command.blobs
@@ -299,7 +300,8 @@ class Line:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            rows = await connection.fetch(CALL, arguments, left_s)
+            text = statements()["apply_planned"].text
+            rows = await connection.fetch(text, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise

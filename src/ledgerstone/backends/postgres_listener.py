@@ -24,6 +24,8 @@ LOOK_FIRST_S = 0.05
 LOOK_LAST_S = 1.0
 POOLED_LOOK_S = 0.1
 """How often to look: soon after a wake-up, then ever more rarely."""
+GAP_S = 0.02
+"""So long at least lies between two wake-ups: whoever waits looks at the database each time."""
 IDLE_S = 30.0
 READY_S = 2.0
 CALL_TIMEOUT_S = 2.0
@@ -59,6 +61,8 @@ class Listener:
         self._pause_s = RECONNECT_FIRST_S
         self._ending = threading.Event()
         self.ready = threading.Event()
+        self.heard = 0
+        """How many NOTIFYs of others came, ever."""
 
     def want(self) -> None:
         """Somebody waits, or is about to."""
@@ -111,17 +115,19 @@ class Listener:
         assert self._bell is not None
         longest_s = POOLED_LOOK_S if self._channel is None else LOOK_LAST_S
         pause_s = LOOK_FIRST_S
-        look_s = monotonic_s() + pause_s
+        told_s, look_s, late = 0.0, monotonic_s() + pause_s, False
         with selectors.DefaultSelector() as selector:
             selector.register(self._bell[0], selectors.EVENT_READ)
             if self._channel is not None:
                 selector.register(connection.raw.fileno(), selectors.EVENT_READ)
             while not self._ending.is_set() and not self._is_idle():
-                selector.select(max(look_s - monotonic_s(), 0))
-                if self._has_heard(connection):
+                next_s = min(look_s, told_s + GAP_S) if late else look_s
+                selector.select(max(next_s - monotonic_s(), 0))
+                late = self._has_heard(connection) or late
+                if late and monotonic_s() >= told_s + GAP_S:
                     self._hearer.hear()
-                    pause_s = LOOK_FIRST_S
-                    look_s = min(look_s, monotonic_s() + pause_s)
+                    late, told_s, pause_s = False, monotonic_s(), LOOK_FIRST_S
+                    look_s = min(look_s, told_s + pause_s)
                 elif monotonic_s() >= look_s:
                     now = _look(connection)
                     if now != seen:
@@ -133,7 +139,9 @@ class Listener:
     def _has_heard(self, connection: Any) -> bool:
         if self._channel is None:
             return False
-        return any(name != self._name for name in connection.notices())
+        count = sum(name != self._name for name in connection.notices())
+        self.heard += count
+        return count > 0
 
     def _is_idle(self) -> bool:
         return not self._hearer.is_awaited() and monotonic_s() - self._asked_s > IDLE_S

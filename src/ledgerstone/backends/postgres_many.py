@@ -11,21 +11,24 @@ from ledgerstone.sql.tx import Row
 
 CHUNK_ROWS = 500
 CHUNK_BYTES = 8 * 1024 * 1024
-# Every value is one parameter, in order; an upsert could meet its own rows, so it is none of these.
+# Every value is one parameter, in order, and nothing after them is one.
 _INSERT = re.compile(
-    r"(?P<head>insert into \w+ \([^()]*\))\s+values\s*\((?P<values>[^()]*)\)"
-    r"(?P<tail>\s+on conflict (\([^()]*\) )?do nothing)?\s*\Z"
+    r"(?P<head>insert into \w+\s+\((?P<columns>[^()]*)\))\s+values\s*\((?P<values>[^()]*)\)"
+    r"(?P<tail>\s+on conflict (\((?P<keys>[^()]*)\) )?do (?P<then>nothing|update)[^$]*)?\s*\Z"
 )
-_PLACE = re.compile(r"\$\d+\Z")
 _ARRAYS = {int: "bigint[]", bool: "bigint[]", str: "text[]", bytes: "bytea[]"}
 
 
 class ManyInsert:
-    """A statement that can take many rows at once; `of` answers None for all others."""
+    """A statement that can take many rows at once; `of` answers None for all others.
 
-    def __init__(self, head: str, tail: str) -> None:
+    An upsert can not meet one of its own rows: `fits` says whether that could happen.
+    """
+
+    def __init__(self, head: str, tail: str, keys: tuple[int, ...]) -> None:
         self._head = head
         self._tail = tail
+        self._keys = keys
         self._texts: dict[tuple[type | None, ...], str] = {}
 
     @classmethod
@@ -33,10 +36,20 @@ class ManyInsert:
         match = _INSERT.match(text)
         if match is None:
             return None
-        values = [value.strip() for value in match["values"].split(",")]
+        values = _names(match["values"])
         if values != [f"${n}" for n in range(1, len(values) + 1)]:
             return None
-        return cls(match["head"], match["tail"] or "")
+        keys: tuple[int, ...] = ()
+        if match["then"] == "update":
+            columns = _names(match["columns"])
+            keys = tuple(columns.index(name) for name in _names(match["keys"] or ""))
+        return cls(match["head"], match["tail"] or "", keys)
+
+    def fits(self, rows: Sequence[Row]) -> bool:
+        """Whether no two rows are the same to an upsert."""
+        if not self._keys:
+            return True
+        return len({tuple(row[n] for n in self._keys) for row in rows}) == len(rows)
 
     def call(self, rows: Sequence[Row]) -> tuple[str, list[list[Any]]]:
         """The text for these rows, and one array per column that has any value."""
@@ -65,6 +78,10 @@ def _array(column: list[Any], kind: type) -> list[Any]:
     if kind is not str:
         return Ints(column)
     return Texts([None if text is None else to_column(text) for text in column])
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",")]
 
 
 def _kind(column: list[Any]) -> type | None:

@@ -47,7 +47,9 @@ async def _work(
         await connection.script(files["postgres.sql"], TIMEOUT_S)
         divided = (await ask("part_evidence", now_us))[0][0]
         made = (await ask("next_months", now_us, months))[0][0]
-        dropped: list[Row] = [(0,)] if older_us is None else await ask("drop_months", older_us, now_us)
+        dropped: list[Row] = (
+            [(0,)] if older_us is None else await ask("drop_months", older_us, now_us)
+        )
         names = await ask("partitions")
         await connection.script("COMMIT", TIMEOUT_S)
     except BaseException:

@@ -127,6 +127,9 @@ class PlanTx:
             count += await self.run(query, *row)
         return count
 
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        raise Unplanned(query)
+
     async def pick(self, query: str, **given: Any) -> list[Row]:
         raise Unplanned(query)
 
@@ -264,6 +267,12 @@ class PlanTx:
         self._plan.flags |= USES
         self._plan.writes.setdefault("add_usage_day", []).append(row)
 
+    def replace_note(self, row: Row) -> None:
+        """The last one wins, as it would one after the other."""
+        rows = self._plan.writes.setdefault("replace_note", [])
+        rows[:] = [other for other in rows if other[1:3] != row[1:3]]
+        rows.append(row)
+
     def put_document(self, row: Row) -> None:
         self._plan.writes.setdefault("put_document", []).append(row)
         if row[1] == "state":
@@ -292,9 +301,10 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "move_head": PlanTx.move_head,
     "put_document": PlanTx.put_document,
     "raise_ready": PlanTx.raise_ready,
+    "replace_note": PlanTx.replace_note,
     "save_run": PlanTx.save_run,
     "set_lease": PlanTx.set_lease,
     "settle_ready": PlanTx.settle_ready,
 }
-_PLAIN = frozenset({"insert_batch", "move_recency", "put_value"})
+_PLAIN = frozenset({"drop_notes", "insert_batch", "move_recency", "put_value"})
 """Writes that are recorded as they are, and whose count nobody needs."""

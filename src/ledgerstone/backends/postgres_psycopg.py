@@ -6,11 +6,11 @@ import queue
 import re
 import struct
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors, generators, pq, waiting
+from psycopg import generators, pq, waiting
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import make_conninfo
@@ -39,6 +39,11 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.sql.tx import Row
 
 CHECK_INTERVAL_S = 0.1
+A = TypeVar("A")
+
+
+class _Over(Exception):
+    """No answer in time."""
 
 
 class _Raw(psycopg.Connection[Row]):
@@ -50,7 +55,22 @@ class _Raw(psycopg.Connection[Row]):
         self, gen: PQGen[Any], interval: float = CHECK_INTERVAL_S, timeout: float | None = None
     ) -> Any:
         limit_s = self.limit_s if timeout is None else timeout
-        return waiting.wait(gen, self.pgconn.socket, interval=CHECK_INTERVAL_S, timeout=limit_s)
+        bounded = _until(gen, monotonic_s() + limit_s)
+        return waiting.wait(bounded, self.pgconn.socket, min(CHECK_INTERVAL_S, max(limit_s, 0)))
+
+
+def _until(gen: Generator[Any, Any, A], ends_s: float) -> Generator[Any, Any, A]:
+    """The same, until the time is over; whoever waits for it wakes it now and then."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and monotonic_s() >= ends_s:
+                raise _Over
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        value: A = done.value
+        return value
 
 
 class PsycopgConnection:
@@ -103,7 +123,7 @@ class PsycopgConnection:
         prepare = self._prepare and arguments is not None
         try:
             self._cursor.execute(text, arguments, prepare=prepare, binary=arguments is not None)
-        except errors._WaitTimeout as error:
+        except _Over as error:
             self.drop()
             raise DeadlineOver(f"no answer within {timeout_s:.3g} s") from error
         except UnicodeEncodeError as error:
@@ -142,11 +162,11 @@ _GONE = re.compile(
 )
 
 
-def _not_connected(error: psycopg.Error, waited_s: float) -> NotConnected:
+def _not_connected(error: psycopg.Error | _Over, waited_s: float) -> NotConnected:
     """libpq tells why it could not connect as text only."""
-    text = str(error).strip()
-    if isinstance(error, errors._WaitTimeout):
+    if isinstance(error, _Over):
         return NotConnected(f"no answer within {waited_s:.3g} s", gone=True)
+    text = str(error).strip()
     return NotConnected(
         text,
         error.sqlstate or "",
@@ -175,7 +195,7 @@ class PsycopgDriver:
             try:
                 raw = self._connect(host, port, share_s)
                 break
-            except psycopg.Error as error:
+            except (psycopg.Error, _Over) as error:
                 failed.append(_not_connected(error, share_s))
                 if len(failed) == len(addresses):
                     raise none_connected(failed) from error
@@ -186,8 +206,8 @@ class PsycopgDriver:
         given = {"host": host, "port": port, "options": self._target.options}
         given["fallback_application_name"] = "ledgerstone"
         conninfo = make_conninfo(self._target.dsn, **{k: v for k, v in given.items() if v})
-        wire = waiting.wait_conn(generators.connect(conninfo), CHECK_INTERVAL_S, max(timeout_s, 0))
-        raw = _Raw(wire)
+        bounded = _until(generators.connect(conninfo), monotonic_s() + timeout_s)
+        raw = _Raw(waiting.wait_conn(bounded, min(CHECK_INTERVAL_S, max(timeout_s, 0))))
         raw.autocommit = True
         raw.prepare_threshold = 0 if self._target.prepare else None
         raw.prepared_max = None

@@ -12,6 +12,7 @@ from typing import Any
 from ledgerstone.backends.postgres_port import PgConnection
 from ledgerstone.backends.postgres_tx import PgTx
 from ledgerstone.commands import Query
+from ledgerstone.commands.embeddings import ListSpaces
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import CountMessages, ReadMessages
 from ledgerstone.commands.runs import GetRun
@@ -20,7 +21,9 @@ from ledgerstone.sql.handlers import READS
 from ledgerstone.sql.tx import Row, Tx
 
 TAIL_MAX = 200
-_SINGLE = frozenset((GetDocument, GetLease, GetRun, GetSession, CountMessages, ListSessions))
+_SINGLE = frozenset(
+    (GetDocument, GetLease, GetRun, GetSession, CountMessages, ListSessions, ListSpaces)
+)
 
 
 class AskedForMore(Exception):
@@ -75,6 +78,9 @@ class _Asking:
         raise AskedForMore(query)
 
     async def many(self, query: str, rows: Iterable[Row]) -> int:
+        raise AskedForMore(query)
+
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
         raise AskedForMore(query)
 
     async def pick(self, query: str, **given: Any) -> list[Row]:

@@ -24,8 +24,8 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Claim, Taken
-from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.work import WorkRow, claim_of
 from ledgerstone.sql.tx import Row
 
@@ -34,6 +34,7 @@ SENDS_MAX = 3
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS
 _BATCH = _TIP + 1
+_LEASE = slice(15, 20)
 _BORDER, _NULL = "\x1f", "\x1e"
 _UNSAFE = ("\0", "\x01", _BORDER, _NULL)
 
@@ -224,8 +225,8 @@ class QueueLine:
         session, version = rows[0][2:_HEAD]
         head = rows[0][_HEAD:_TIP]
         self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
-        lease = HeadRow(*head).lease(session)
-        assert lease is not None
+        fence, owner, token, claimed_us, expires_us = head[_LEASE]
+        lease = Lease(session, owner, token, fence, claimed_us, expires_us)
         claim: Claim = claim_of(session, _batches(rows, _BATCH))
         self._claims.note(tenant, claim)
         return Taken(lease, claim)

@@ -59,7 +59,7 @@ class PgTx:
     async def many(self, query: str, rows: Iterable[Row]) -> int:
         changed, given = 0, list(rows)
         insert = _many_insert(query) if len(given) > 1 else None
-        if insert is None:
+        if insert is None or not insert.fits(given):
             for row in given:
                 changed += await self.run(query, *row)
             return changed
@@ -67,6 +67,9 @@ class PgTx:
             text, columns = insert.call(part)
             changed += await self._connection.run(text, columns, self.left_s())
         return changed
+
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        return await self.all(query, *arguments, values)
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
         known = frozenset(name for name, value in given.items() if value is not None)

@@ -80,6 +80,10 @@ class SqliteTx:
         self._connection.executemany(_TEXTS[query], rows)
         return self._connection.total_changes() - before
 
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        listed = msgspec.json.encode(values).decode()
+        return self.execute(_TEXTS[query], (*arguments, listed)).fetchall()
+
     async def pick(self, query: str, **given: Any) -> list[Row]:
         known = frozenset(name for name, value in given.items() if value is not None)
         text, bound = _STATEMENTS[query].variant(known)

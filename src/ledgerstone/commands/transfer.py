@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Rows of one table that follow each other; those of a session's tables are of one session.
+    """Rows of one table that follow each other.
 
     `after` is the key of the row before the first, None when there is none.
     """
@@ -38,13 +38,15 @@ class Exported(msgspec.Struct, frozen=True):
     next: Row | None = None
 
 
-class ExportedSession(msgspec.Struct, frozen=True):
-    """Some rows of a session, by table in their fixed order; None: there is no more.
+class ExportedSessions(msgspec.Struct, frozen=True):
+    """Some rows of sessions, by table in their fixed order.
 
-    `table` and `next` are where to go on.
+    `table` and `next` are where to go on with the same sessions; without a table the first
+    `covered` of them are done.
     """
 
     chunks: list[Chunk]
+    covered: int = 0
     table: str | None = None
     next: Row | None = None
 
@@ -58,10 +60,13 @@ class ExportTable(Query[Exported], frozen=True, kw_only=True):
     bytes_max: int = PAGE_BYTES
 
 
-class ExportSession(Query[ExportedSession], frozen=True, kw_only=True):
-    """A page of everything that belongs to a session but its turns; `table` and `after` go on."""
+class ExportSessions(Query[ExportedSessions], frozen=True, kw_only=True):
+    """A page of everything but the turns of sessions that follow each other; at least one of them.
 
-    session: str
+    `table` and `after` go on after a page that did not hold all of it.
+    """
+
+    sessions: tuple[str, ...]
     table: str | None = None
     after: Row | None = None
     rows_max: int = PAGE_ROWS

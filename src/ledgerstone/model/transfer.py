@@ -11,8 +11,8 @@ from ledgerstone.codec import encode_struct
 from ledgerstone.commands.transfer import (
     Chunk,
     Exported,
-    ExportedSession,
-    ExportSession,
+    ExportedSessions,
+    ExportSessions,
     ExportTable,
     Row,
 )
@@ -47,27 +47,32 @@ def export_table(tx: Tx, query: ExportTable) -> Exported:
     return Exported(page, TABLES[query.table].key_of(page[-1]) if more else None)
 
 
-def export_session(tx: Tx, query: ExportSession) -> ExportedSession:
-    """A page of what belongs to a session, table by table."""
-    found = tx.state.sessions.get((query.tenant, query.session))
+def export_sessions(tx: Tx, query: ExportSessions) -> ExportedSessions:
+    """A page of what belongs to sessions, table by table."""
     chunks: list[Chunk] = []
-    if found is None:
-        return ExportedSession(chunks)
     rows_left, bytes_left = query.rows_max, query.bytes_max
     for name in _ORDER[0 if query.table is None else _ORDER.index(query.table) :]:
         after = query.after if name == query.table else None
-        rows = session_rows(tx, query.tenant, query.session, name, after)
+        rows = _rows_of(tx, query, name, after)
         page, more = _page(rows, rows_left, bytes_left)
         if page:
             chunks.append(Chunk(name, page, after))
         if more:
-            return ExportedSession(chunks, name, TABLES[name].key_of(page[-1]))
+            return ExportedSessions(chunks, 0, name, TABLES[name].key_of(page[-1]))
         rows_left -= len(page)
         bytes_left -= sum(map(_size, page))
-        if rows_left <= 0 or bytes_left <= 0:
-            following = _ORDER.index(name) + 1
-            return ExportedSession(chunks, _ORDER[following] if name != _ORDER[-1] else None)
-    return ExportedSession(chunks)
+        if (rows_left <= 0 or bytes_left <= 0) and name != _ORDER[-1]:
+            return ExportedSessions(chunks, 0, _ORDER[_ORDER.index(name) + 1])
+    return ExportedSessions(chunks, len(query.sessions))
+
+
+def _rows_of(tx: Tx, query: ExportSessions, table: str, after: Row | None) -> Rows:
+    """Rows of several sessions, after one of them."""
+    names = query.sessions[query.sessions.index(after[0]) if after else 0 :]
+    for session in names:
+        if (query.tenant, session) in tx.state.sessions:
+            yield from session_rows(tx, query.tenant, session, table, after)
+        after = None
 
 
 def session_rows(tx: Tx, tenant: str, session: str, table: str, after: Row | None) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import msgspec
@@ -42,7 +42,7 @@ from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.rows import HeadRow, UsageDay
-from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS
+from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS, by_owner
 from ledgerstone.rules.work import WorkRow
 
 _TENANT = {table.name for table in OF_A_TENANT}
@@ -58,11 +58,19 @@ def import_rows(tx: Tx, command: ImportRows) -> int:
         write = _IMPORTS.get(chunk.table)
         if write is None:
             raise InvalidValue("table", f"nobody knows {chunk.table!r}")
-        if chunk.rows and not _is_repeat(tx, command.tenant, chunk):
-            for row in chunk.rows:
-                write(tx, command.tenant, row)
-            written += len(chunk.rows)
+        for piece in _pieces(chunk):
+            if not _is_repeat(tx, command.tenant, piece):
+                for row in piece.rows:
+                    write(tx, command.tenant, row)
+                written += len(piece.rows)
     return written
+
+
+def _pieces(chunk: Chunk) -> Iterable[Chunk]:
+    """A session's rows are compared on their own; those of the tenant all at once."""
+    if chunk.table in _TENANT:
+        return [chunk] if chunk.rows else []
+    return by_owner(chunk)
 
 
 def _is_repeat(tx: Tx, tenant: str, chunk: Chunk) -> bool:

@@ -7,13 +7,15 @@ tables begin with the id of the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ledgerstone.commands.transfer import Row
+from ledgerstone.commands.transfer import Chunk, Row
 from ledgerstone.records.transfer import TenantRoot
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ OF_A_SESSION = (
 """In the order they are read and written; `ready` last, since it is not compared."""
 
 OF_A_TENANT = (*BEFORE_SESSIONS, SESSIONS, *AFTER_SESSIONS, BLOBS, TURNS)
+_SESSION_TABLES = frozenset(table.name for table in OF_A_SESSION)
 TABLES = {table.name: table for table in (*OF_A_TENANT, *OF_A_SESSION)}
 
 NOT_MOVED = {
@@ -124,6 +127,26 @@ NOT_MOVED = {
     "chunks": "bytes, which travel as such and are proved by their ref",
 }
 """Tables of a database that are no rows of their own here, and why."""
+
+_BEGIN_WITH_OWNER = frozenset(
+    ("turns", "attachments", "artifacts", "evidence", "sessions", *(t.name for t in OF_A_SESSION))
+)
+
+
+def by_owner(chunk: Chunk) -> Iterator[Chunk]:
+    """The rows of a chunk, those of one session, or of one scope, at a time."""
+    if chunk.table not in _BEGIN_WITH_OWNER:
+        yield chunk
+        return
+    after = chunk.after
+    own_cursor = chunk.table not in _SESSION_TABLES
+    for owner, group in groupby(chunk.rows, key=itemgetter(0)):
+        rows = list(group)
+        if not own_cursor and after is not None and after[0] != owner:
+            after = None  # The page before ended with another session.
+        yield Chunk(chunk.table, rows, after)
+        after = TABLES[chunk.table].key_of(rows[-1]) if own_cursor else None
+
 
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -31,9 +31,23 @@ class Spaces:
         self._read: dict[str, Space | None] = {}
         self._changed: set[str] = set()
 
-    async def put(self, kind: str, new: NewEmbedding) -> VectorRow:
-        """Insert or replace a row; InvalidValue when its dimension is not the space's."""
-        old = await self._tx.one("get_vector_model", self.tenant, kind, new.id)
+    async def put(self, kind: str, *given: NewEmbedding) -> list[VectorRow]:
+        """Insert or replace rows; InvalidValue when a dimension is not that of its space."""
+        ids = list({new.id: None for new in given})
+        found = await self._tx.among("get_vector_models", ids, self.tenant, kind)
+        known = {id: (model, created_us) for id, model, created_us in found}
+        rows = []
+        for new in given:
+            row = await self._place(kind, new, known.get(new.id))
+            known[new.id] = (row.model, row.created_us)
+            rows.append(row)
+        # An id that was given twice is written once, as it was given last.
+        last = {row.id: (self.tenant, *_columns(row)) for row in rows}
+        await self._tx.many("put_vector", list(last.values()))
+        return rows
+
+    async def _place(self, kind: str, new: NewEmbedding, old: tuple[str, int] | None) -> VectorRow:
+        """The row as it will be, and its space with it."""
         space = await self._get(new.model)
         if space is not None:
             check_dimension(new.model, space.dimension, space.count, new.vector)
@@ -41,7 +55,7 @@ class Spaces:
         space = self._set(added(space, new.model, new.vector, same))
         if old is not None and not same:
             await self._leave(old[0])
-        row = VectorRow(
+        return VectorRow(
             kind=kind,
             id=new.id,
             model=new.model,
@@ -52,8 +66,6 @@ class Spaces:
             metadata=new.metadata,
             created_us=self._tx.now_us if old is None else old[1],
         )
-        await self._tx.run("put_vector", self.tenant, *_columns(row))
-        return row
 
     async def drop(self, kind: str, id: str) -> bool:
         """Remove a row; whether there was one."""
@@ -104,7 +116,7 @@ async def put_embeddings(tx: Tx, command: PutEmbeddings) -> list[VectorRow]:
         if head is not None:
             check_alive(session, head)
     spaces = Spaces(tx, command.tenant)
-    rows = [await spaces.put(KIND, new) for new in command.embeddings]
+    rows = await spaces.put(KIND, *command.embeddings)
     await spaces.save()
     return rows
 

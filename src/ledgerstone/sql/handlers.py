@@ -208,5 +208,5 @@ READS: dict[type, Handler] = {
     embedding_commands.ReadVectors: embeddings.read_vectors,
     embedding_commands.ListVectorNames: embeddings.list_vector_names,
     transfer_commands.ExportTable: transfer.export_table,
-    transfer_commands.ExportSession: transfer.export_session,
+    transfer_commands.ExportSessions: transfer.export_sessions,
 }

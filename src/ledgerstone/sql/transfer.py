@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 from ledgerstone.commands.transfer import (
     Chunk,
     Exported,
-    ExportedSession,
-    ExportSession,
+    ExportedSessions,
+    ExportSessions,
     ExportTable,
     Row,
 )
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.transfer import IN_OWN_ORDER, OF_A_SESSION, OF_A_TENANT, TABLES
-from ledgerstone.sql.heads import ORD_BITS, base_of, find_head
+from ledgerstone.sql.heads import ORD_BITS
 from ledgerstone.sql.tx import Tx
 
 _LAST_ORD = (1 << ORD_BITS) - 1
@@ -35,6 +35,8 @@ class Export(NamedTuple):
     long: bool = True
 
 
+_AFTER = ("number", "after")
+
 _EXPORTS = {
     "stubs": Export("export_stubs", long=False),
     "kept_runs": Export("export_kept_runs"),
@@ -50,22 +52,22 @@ _EXPORTS = {
     "turns": Export("export_turns", start=(-1,)),
     "nodes": Export("export_nodes"),
     "amendments": Export("export_amendments"),
-    "branches": Export("export_branches", long=False),
-    "notes": Export("export_notes", ("node", "key"), (None, None)),
-    "contents": Export("export_contents"),
-    "documents": Export("export_documents"),
-    "runs": Export("export_runs"),
-    "tickets": Export("export_tickets"),
-    "executions": Export("export_executions"),
-    "work": Export("export_work", start=(0,)),
-    "dead_work": Export("export_dead_work"),
+    "branches": Export("export_branches", _AFTER, long=False),
+    "notes": Export("export_notes", ("number", "node", "key")),
+    "contents": Export("export_contents", _AFTER),
+    "documents": Export("export_documents", _AFTER),
+    "runs": Export("export_runs", _AFTER),
+    "tickets": Export("export_tickets", _AFTER),
+    "executions": Export("export_executions", _AFTER),
+    "work": Export("export_work", _AFTER),
+    "dead_work": Export("export_dead_work", _AFTER),
+    "call_sums": Export("export_call_sums", ("number",), long=False),
     "usage_days": Export(
         "export_usage_days",
-        ("day", "model", "provider", "source", "currency"),
-        (None, None, None, None, None),
+        ("number", "day", "model", "provider", "source", "currency"),
         long=False,
     ),
-    "ready": Export("export_ready", long=False),
+    "ready": Export("export_ready", _AFTER, long=False),
 }
 _ROW_BYTES = 200
 """About what a row is beside its long columns."""
@@ -86,13 +88,29 @@ async def export_table(tx: Tx, query: ExportTable) -> Exported:
     return Exported(rows, TABLES[table].key_of(rows[-1]) if more else None)
 
 
-async def export_session(tx: Tx, query: ExportSession) -> ExportedSession:
-    """A page of what belongs to a session, table by table."""
-    head = await find_head(tx, query.tenant, query.session)
-    if head is None:
-        return ExportedSession([])
-    # What is known to be small needs no look at the sizes; a session that goes on is not.
-    known = None if query.table is not None else await _survey(tx, head)
+class Run(NamedTuple):
+    """Sessions whose numbers follow each other, so that their rows do, too: ids by number."""
+
+    low: int
+    high: int
+    ids: dict[int, str]
+
+    @property
+    def span(self) -> dict[str, int]:
+        """Their keys, of which the first is no row's."""
+        return {"first": self.low << ORD_BITS, "last": (self.high << ORD_BITS) + _LAST_ORD}
+
+    def number(self, session: str) -> int:
+        return next(number for number, id in self.ids.items() if id == session)
+
+
+async def export_sessions(tx: Tx, query: ExportSessions) -> ExportedSessions:
+    """A page of what belongs to sessions, table by table."""
+    run, covered = await _run_of(tx, query)
+    if run is None:
+        return ExportedSessions([], covered)
+    # What is known to be small needs no look at the sizes; sessions that go on are not.
+    known = None if query.table is not None else await _survey(tx, run)
     chunks: list[Chunk] = []
     rows_left, bytes_left = query.rows_max, query.bytes_max
     first = 0 if query.table is None else _ORDER.index(query.table)
@@ -102,23 +120,45 @@ async def export_session(tx: Tx, query: ExportSession) -> ExportedSession:
         if count == 0:
             continue
         if rows_left <= 0 or bytes_left <= 0:
-            return ExportedSession(chunks, name, after)
+            return ExportedSessions(chunks, 0, name, after)
         fits = count is not None and count <= rows_left and size <= bytes_left
         limit = bytes_left if not fits else None
-        rows, more = await fetch_session(tx, head, query.session, name, after, rows_left, limit)
+        rows, more = await fetch_sessions(tx, run, name, after, rows_left, limit)
         if rows:
             chunks.append(Chunk(name, rows, after))
         if more:
-            return ExportedSession(chunks, name, TABLES[name].key_of(rows[-1]))
+            return ExportedSessions(chunks, 0, name, TABLES[name].key_of(rows[-1]))
         rows_left -= len(rows)
         bytes_left -= size if known is not None else _measure(rows)
-    return ExportedSession(chunks)
+    return ExportedSessions(chunks, covered)
 
 
-async def _survey(tx: Tx, head: HeadRow) -> dict[str, tuple[int, int]]:
+async def _run_of(tx: Tx, query: ExportSessions) -> tuple[Run | None, int]:
+    """The first of the sessions, as far as their numbers follow each other; how many these are."""
+    wanted = json.dumps(list(query.sessions))
+    found = {row[0]: row[1] for row in await tx.all("import_places", query.tenant, wanted)}
+    ids: dict[int, str] = {}
+    for id in query.sessions:
+        number = found.get(id)
+        if number is None or (ids and number != max(ids) + 1):
+            return _run(ids), len(ids) or 1
+        ids[number] = id
+    return _run(ids), len(ids)
+
+
+def _run(ids: dict[int, str]) -> Run | None:
+    return Run(min(ids), max(ids), ids) if ids else None
+
+
+def run_of_one(number: int, session: str) -> Run:
+    """A session alone."""
+    return Run(number, number, {number: session})
+
+
+async def _survey(tx: Tx, run: Run) -> dict[str, tuple[int, int]]:
     """Rows and bytes by table."""
-    base = base_of(head)
-    found = await tx.all("survey_session", head.number, base, base + _LAST_ORD)
+    keys = (run.low << ORD_BITS, (run.high << ORD_BITS) + _LAST_ORD)
+    found = await tx.all("survey_sessions", run.low, run.high, *keys)
     return {name: (count, size + count * _ROW_BYTES) for name, count, size in found}
 
 
@@ -128,36 +168,27 @@ def _measure(rows: list[Row]) -> int:
     )
 
 
-async def fetch_session(
-    tx: Tx,
-    head: HeadRow,
-    session: str,
-    table: str,
-    after: Row | None,
-    rows_max: int,
-    bytes_max: int | None,
+async def fetch_sessions(
+    tx: Tx, run: Run, table: str, after: Row | None, rows_max: int, bytes_max: int | None
 ) -> tuple[list[Row], bool]:
-    """Rows of a session after a key, and whether there may be more; None: all of them fit."""
-    if table == "call_sums":
-        row = None if after else await tx.one("get_call_sums", head.number)
-        return ([] if row is None else [(session, *row)]), False
-    given = _place(head, table, after[1:] if after else None)
-    rows, more = await _fetch(tx, table, given, rows_max, bytes_max)
-    return [(session, *row) for row in rows], more
+    """Rows of sessions after a key, and whether there may be more; no bytes: all of them fit."""
+    rows, more = await _fetch(tx, table, _place(run, table, after), rows_max, bytes_max)
+    return [(run.ids[row[0]], *row[1:]) for row in rows], more
 
 
-def _place(head: HeadRow, table: str, after: Row | None) -> dict[str, Any]:
-    """Where a session's rows of a table begin and end."""
-    base = base_of(head)
-    span = {"first": base, "last": base + _LAST_ORD}
+def _place(run: Run, table: str, after: Row | None) -> dict[str, Any]:
+    """Where the rows of sessions in a table begin and end."""
+    cursor = None if after is None else (run.number(after[0]), *after[1:])
     if table == "nodes":
-        return {**span, "first": base + (after[0] if after else 0)}
+        span = run.span
+        return span if cursor is None else {**span, "first": (cursor[0] << ORD_BITS) + cursor[1]}
     if table == "amendments":
-        ord, version = after or (None, None)
-        return {**span, "key": None if ord is None else base + ord, "version": version}
-    export = _EXPORTS[table]
-    cursor = dict(zip(export.names, after or export.start, strict=True))
-    return {**(span if table == "runs" else {"number": head.number}), **cursor}
+        if cursor is None:
+            return {**run.span, "key": None, "version": None}
+        return {**run.span, "key": (cursor[0] << ORD_BITS) + cursor[1], "version": cursor[2]}
+    names = _EXPORTS[table].names
+    place = run.span if table == "runs" else {"low": run.low, "high": run.high}
+    return {**place, **dict(zip(names, cursor or (None,) * len(names), strict=True))}
 
 
 async def _fetch(
@@ -192,10 +223,10 @@ def _fitting(sizes: list[int], bytes_max: int) -> int:
 def _canonical(table: str, row: Row) -> Row:
     """A row as it is in every backend: what this one leaves out to save room is said."""
     if table == "nodes":
-        ord, parent, seq, role, kind, label, run, meta, format, refs, *rest = row
-        kind = MESSAGE if role is not None else kind or ""
-        return (ord, parent, seq, role, kind, label or "", run, meta, format, refs or "", *rest)
+        number, ord, parent, seq, role, kind, label, run, meta, format, refs, *rest = row
+        what = (role, MESSAGE if role is not None else kind or "", label or "")
+        return (number, ord, parent, seq, *what, run, meta, format, refs or "", *rest)
     if table == "notes":
-        node, key, format, refs, *rest = row
-        return (node, key, format, refs or "", *rest)
+        number, node, key, format, refs, *rest = row
+        return (number, node, key, format, refs or "", *rest)
     return tuple(row)

@@ -7,7 +7,7 @@ they are of.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ledgerstone.commands.transfer import Chunk, ExportTable, ImportRows, Row
@@ -15,10 +15,9 @@ from ledgerstone.errors import CopyConflict, InvalidValue
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
-from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS
+from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS, by_owner
 from ledgerstone.sql.run_rows import read_run
-from ledgerstone.sql.transfer import export_table, fetch_session
+from ledgerstone.sql.transfer import export_table, fetch_sessions, run_of_one
 from ledgerstone.sql.transfer_places import Into
 from ledgerstone.sql.tx import Tx
 
@@ -34,10 +33,11 @@ async def import_rows(tx: Tx, command: ImportRows) -> int:
     for chunk in command.chunks:
         if chunk.table not in _IMPORTS:
             raise InvalidValue("table", f"nobody knows {chunk.table!r}")
-        if chunk.rows and not await _is_repeat(into, chunk):
-            if chunk.table == SESSIONS.name:
-                into.fresh.update(row[0] for row in chunk.rows)
-            rows.setdefault(chunk.table, []).extend(chunk.rows)
+        for piece in _pieces(into, chunk):
+            if not await _is_repeat(into, piece):
+                if piece.table == SESSIONS.name:
+                    into.fresh.update(row[0] for row in piece.rows)
+                rows.setdefault(piece.table, []).extend(piece.rows)
     if SESSIONS.name in rows:
         await into.make(rows[SESSIONS.name])
     for table, found in rows.items():
@@ -46,14 +46,19 @@ async def import_rows(tx: Tx, command: ImportRows) -> int:
     return sum(map(len, rows.values()))
 
 
+def _pieces(into: Into, chunk: Chunk) -> Iterable[Chunk]:
+    """Rows of sessions that were there before are compared session by session."""
+    if chunk.table in _TENANT or into.fresh.issuperset(row[0] for row in chunk.rows):
+        return [chunk] if chunk.rows else []
+    return by_owner(chunk)
+
+
 async def _meet(into: Into, command: ImportRows) -> None:
     """Find all sessions that the rows name, at once."""
     ids: set[str] = set()
     for chunk in command.chunks:
-        if chunk.table in IN_MANY:
+        if chunk.table in IN_MANY or (chunk.table in TABLES and chunk.table not in _TENANT):
             ids.update(row[0] for row in chunk.rows)
-        elif chunk.rows and chunk.table in TABLES and chunk.table not in _TENANT:
-            ids.add(chunk.rows[0][0])
     if ids:
         found = await into.tx.all("import_places", into.tenant, json.dumps(sorted(ids)))
         into.meet(found)
@@ -85,9 +90,8 @@ async def _is_repeat(into: Into, chunk: Chunk) -> bool:
         session = chunk.rows[0][0]
         if session in into.fresh:
             return False
-        head = HeadRow(into.place(session).number)
-        place = (head, session, chunk.table, chunk.after)
-        found, _ = await fetch_session(into.tx, *place, count, None)
+        run = run_of_one(into.place(session).number, session)
+        found, _ = await fetch_sessions(into.tx, run, chunk.table, chunk.after, count, None)
     if found and found != chunk.rows:
         raise _conflict(into, chunk.table, found[0])
     return bool(found)

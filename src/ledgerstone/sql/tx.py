@@ -29,6 +29,10 @@ class Tx(Protocol):
         """The same change for many rows; how many were changed."""
         ...
 
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        """Every row whose text is one of the values: the last argument of the statement."""
+        ...
+
     async def pick(self, query: str, **given: Any) -> list[Row]:
         """Rows of a statement with conditional lines; arguments that are None are not given."""
         ...

@@ -9,6 +9,11 @@ where tenant = :tenant and kind = :kind and id = :id
 -- In which space a row is, and since when.
 select model, created_us from embeddings where tenant = :tenant and kind = :kind and id = :id
 
+-- name: get_vector_models(tenant, kind, ids)
+-- The same for many ids: a list as JSON.
+select id, model, created_us from embeddings
+where tenant = :tenant and kind = :kind and id in (select value from json_each(:ids))
+
 -- name: put_vector(tenant, kind, id, model, change, vector, session, namespace, metadata, created_us)
 -- Insert or replace all of it.
 insert into embeddings

@@ -1,5 +1,5 @@
 -- Moving a store: rows of a table in the order of their keys, after one of them. Columns are in the
--- order of rules/transfer.py; rows of a session leave out its id. `sizes`: how many bytes each row
+-- order of rules/transfer.py; rows of sessions, of which many follow each other, begin with its number. `sizes`: how many bytes each row
 -- is about, asked before rows that may be long are fetched. What is imported is written by the
 -- statements that write it otherwise; here stand only those that have no such twin.
 
@@ -89,122 +89,145 @@ from turns t cross join sessions s
 where t.pos > :after and s.number = t.number and s.tenant = :tenant and s.purged = 0
 order by t.pos limit :limit
 
--- name: survey_session(number, first, last)
--- How many rows a session has in each table, and about how many bytes these are.
+-- name: survey_sessions(low, high, first, last)
+-- How many rows sessions have in each table, and about how many bytes these are.
 select 'nodes', count(*), coalesce(sum(length(body)), 0) + coalesce(sum(length(meta)), 0)
   from nodes where key between :first and :last
 union all select 'amendments', count(*), coalesce(sum(length(patch)), 0)
   from amendments where key between :first and :last
-union all select 'branches', count(*), 0 from branches where number = :number
+union all select 'branches', count(*), 0 from branches where number between :low and :high
 union all select 'notes', count(*), coalesce(sum(length(body)), 0)
-  from notes where number = :number
+  from notes where number between :low and :high
 union all select 'contents', count(*), coalesce(sum(length(data)), 0)
-  from contents where number = :number
+  from contents where number between :low and :high
 union all select 'documents', count(*), coalesce(sum(length(body)), 0)
-  from documents where number = :number
+  from documents where number between :low and :high
 union all select 'runs', count(*), coalesce(sum(length(body)), 0)
   from runs where key between :first and :last and body is not null
 union all select 'tickets', count(*), coalesce(sum(length(body)), 0)
-  from tickets where number = :number
+  from tickets where number between :low and :high
 union all select 'executions', count(*), coalesce(sum(length(body)), 0)
-  from executions where number = :number
+  from executions where number between :low and :high
 union all select 'work', count(*), coalesce(sum(length(payloads)), 0)
-  from work where number = :number
+  from work where number between :low and :high
 union all select 'dead_work', count(*), coalesce(sum(length(body)), 0)
-  from dead_work where number = :number
-union all select 'call_sums', count(*), 0 from call_sums where number = :number
-union all select 'usage_days', count(*), 0 from usage_days where number = :number
-union all select 'ready', count(*), 0 from ready where number = :number
+  from dead_work where number between :low and :high
+union all select 'call_sums', count(*), 0 from call_sums where number between :low and :high
+union all select 'usage_days', count(*), 0 from usage_days where number between :low and :high
+union all select 'ready', count(*), 0 from ready where number between :low and :high
 
 -- name: export_nodes(first, last, limit, sizes, rows)
 -- Nodes in commit order; their runs by id.
 select coalesce(length(n.body), 0) + coalesce(length(n.meta), 0) -- if sizes
-select n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, -- if rows
-  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), -- if rows
-  n.meta, n.format, n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, -- if rows
-  n.deleted_rev, n.commitment -- if rows
+select n.key >> 32, n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, -- if rows
+  n.meta, n.format, n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, n.deleted_rev, -- if rows
+  n.commitment -- if rows
 from nodes n
+  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if rows
 where n.key > :first and n.key <= :last
 order by n.key limit :limit
 
 -- name: export_amendments(first, last, key, version, limit, sizes, rows)
 -- Every version of messages.
 select coalesce(length(patch), 0) -- if sizes
-select key & 4294967295, version, revision, created_us, salt, patch, commitment -- if rows
+select key >> 32, key & 4294967295, version, revision, created_us, salt, patch, commitment -- if rows
 from amendments where key > :first and key <= :last
   and (key, version) > (:key, :version) -- if key, version
 order by key, version limit :limit
 
--- name: export_branches(number, after, limit)
+-- name: export_branches(low, high, number, after, limit)
 -- Named leaves.
-select name, leaf from branches
-where number = :number and name > :after order by name limit :limit
+select number, name, leaf from branches where number between :low and :high
+  and (number, name) > (:number, :after) -- if number, after
+order by number, name limit :limit
 
--- name: export_notes(number, node, key, limit, sizes, rows)
+-- name: export_notes(low, high, number, node, key, limit, sizes, rows)
 -- Notes, drafts too.
 select length(body) -- if sizes
-select node, key, format, refs, created_us, body -- if rows
-from notes where number = :number
-  and (node, key) > (:node, :key) -- if node, key
-order by node, key limit :limit
+select number, node, key, format, refs, created_us, body -- if rows
+from notes where number between :low and :high
+  and (number, node, key) > (:number, :node, :key) -- if number, node, key
+order by number, node, key limit :limit
 
--- name: export_contents(number, after, limit, sizes, rows)
+-- name: export_contents(low, high, number, after, limit, sizes, rows)
 -- Values.
 select length(data) -- if sizes
-select digest, data -- if rows
-from contents where number = :number and digest > :after order by digest limit :limit
+select number, digest, data -- if rows
+from contents where number between :low and :high
+  and (number, digest) > (:number, :after) -- if number, after
+order by number, digest limit :limit
 
--- name: export_documents(number, after, limit, sizes, rows)
+-- name: export_documents(low, high, number, after, limit, sizes, rows)
 -- Documents.
 select length(body) -- if sizes
-select name, body -- if rows
-from documents where number = :number and name > :after order by name limit :limit
+select number, name, body -- if rows
+from documents where number between :low and :high
+  and (number, name) > (:number, :after) -- if number, after
+order by number, name limit :limit
 
--- name: export_runs(first, last, after, limit, sizes, rows)
+-- name: export_runs(first, last, number, after, limit, sizes, rows)
 -- Records of runs.
 select length(body) -- if sizes
-select id, body -- if rows
-from runs where key between :first and :last and body is not null and id > :after
-order by id limit :limit
+select key >> 32, id, body -- if rows
+from runs where key between :first and :last and body is not null
+  and (key >> 32, id) > (:number, :after) -- if number, after
+order by key >> 32, id limit :limit
 
--- name: export_tickets(number, after, limit, sizes, rows)
+-- name: export_tickets(low, high, number, after, limit, sizes, rows)
 -- Tickets.
 select length(body) -- if sizes
-select id, body -- if rows
-from tickets where number = :number and id > :after order by id limit :limit
+select number, id, body -- if rows
+from tickets where number between :low and :high
+  and (number, id) > (:number, :after) -- if number, after
+order by number, id limit :limit
 
--- name: export_executions(number, after, limit, sizes, rows)
+-- name: export_executions(low, high, number, after, limit, sizes, rows)
 -- Executions.
 select length(body) -- if sizes
-select id, body -- if rows
-from executions where number = :number and id > :after order by id limit :limit
+select number, id, body -- if rows
+from executions where number between :low and :high
+  and (number, id) > (:number, :after) -- if number, after
+order by number, id limit :limit
 
--- name: export_work(number, after, limit, sizes, rows)
+-- name: export_work(low, high, number, after, limit, sizes, rows)
 -- Queued batches in the order they came.
 select length(payloads) -- if sizes
-select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, -- if rows
+select number, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, -- if rows
   max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, -- if rows
   claim_token, claim_owner, claimed_us, claim_expires_us -- if rows
-from work where number = :number and seq > :after order by seq limit :limit
+from work where number between :low and :high
+  and (number, seq) > (:number, :after) -- if number, after
+order by number, seq limit :limit
 
--- name: export_dead_work(number, after, limit, sizes, rows)
+-- name: export_dead_work(low, high, number, after, limit, sizes, rows)
 -- Dead letters.
 select length(body) -- if sizes
-select id, dead_us, reason, body -- if rows
-from dead_work where number = :number and id > :after order by id limit :limit
+select number, id, dead_us, reason, body -- if rows
+from dead_work where number between :low and :high
+  and (number, id) > (:number, :after) -- if number, after
+order by number, id limit :limit
 
--- name: export_usage_days(number, day, model, provider, source, currency, limit)
+-- name: export_call_sums(low, high, number, limit)
+-- Counted tool calls.
+select number, calls, succeeded, failed, duration_ms from call_sums
+where number between :low and :high
+  and number > :number -- if number
+order by number limit :limit
+
+-- name: export_usage_days(low, high, number, day, model, provider, source, currency, limit)
 -- What was used per day.
-select day, model, provider, source, currency, calls, input, output, cached_input, cache_write,
-  reasoning, total, cost_nano
-from usage_days where number = :number
-  and (day, model, provider, source, currency) > (:day, :model, :provider, :source, :currency) -- if day, model, provider, source, currency
-order by day, model, provider, source, currency limit :limit
+select number, day, model, provider, source, currency, calls, input, output, cached_input,
+  cache_write, reasoning, total, cost_nano
+from usage_days where number between :low and :high
+  and (number, day, model, provider, source, currency) -- if number, day, model, provider, source, currency
+    > (:number, :day, :model, :provider, :source, :currency) -- if number, day, model, provider, source, currency
+order by number, day, model, provider, source, currency limit :limit
 
--- name: export_ready(number, after, limit)
--- The places of a session in the line of workers.
-select queue, priority, due_us from ready
-where number = :number and queue > :after order by queue limit :limit
+-- name: export_ready(low, high, number, after, limit)
+-- The places of sessions in the line of workers.
+select number, queue, priority, due_us from ready where number between :low and :high
+  and (number, queue) > (:number, :after) -- if number, after
+order by number, queue limit :limit
 
 -- name: import_places(tenant, ids)
 -- Those of the named sessions that are there: numbers, and what tells whether they are the same.

@@ -140,7 +140,10 @@ FOREIGN |= {
 }
 # Built on the calls above, or of the operator of the whole store.
 BUILT_ON = {
+    "admin.after_restore",
+    "admin.copy_to",
     "admin.health",
+    "admin.root",
     "admin.tenants",
     "executions.run",
     "feed.follow",

@@ -7,7 +7,7 @@
 --   section           ints per row               texts                      bytes
 --   1 commands        number version live        tenant session turn run
 --                     flags planned_us
---   2 to 15           see apply_writes.sql       the first int of a row is the place of its command
+--   2 to 17           see apply_writes.sql       the first int of a row is the place of its command
 --
 -- flags: 1 uses something, 2 makes a run, 4 depends on the time, 8 wants the state, 16 is deleted
 -- mode:  1 ids may be taken, 2 do not wait for heads, 4 some use, 8 some make runs, 16 rare sections

@@ -151,6 +151,31 @@ begin
     from generate_series(0, at[41] - 1) r where words[ints[at[42] + r * 2 + 1]] = 'ok'
     on conflict (number, name) do update set body = excluded.body;
   end if;
+  -- 16. at, number, created_us; node, key, format, refs; body
+  if at[61] > 0 then
+    insert into notes (tenant, number, created_us, node, key, format, refs, body)
+    select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], texts[x.t + 1], texts[x.t + 2],
+      texts[x.t + 3], texts[x.t + 4], bytes[x.b + 1]
+    from (
+      select at[62] + r * 3 as i, at[63] + r * 4 as t, at[64] + r as b
+      from generate_series(0, at[61] - 1) r offset 0
+    ) x
+    where words[ints[x.i + 1]] = 'ok'
+    on conflict (number, node, key) do update set format = excluded.format, refs = excluded.refs,
+      created_us = excluded.created_us, body = excluded.body;
+  end if;
+  -- 17. at, number; node, first, last
+  if at[65] > 0 then
+    delete from notes n
+    using (
+      select ints[at[66] + r * 2 + 2] as number, texts[ints[at[66] + r * 2 + 1] * 4 - 3] as tenant,
+        texts[at[67] + r * 3 + 1] as node, texts[at[67] + r * 3 + 2] as first,
+        texts[at[67] + r * 3 + 3] as last
+      from generate_series(0, at[65] - 1) r where words[ints[at[66] + r * 2 + 1]] = 'ok' offset 0
+    ) x
+    where n.number = x.number and n.tenant = x.tenant and n.node = x.node
+      and n.key >= x.first and n.key < x.last;
+  end if;
   if at[45] + at[49] + at[53] + at[57] > 0 then
     perform ledger_write_work(words, at, ints, texts, bytes);
   end if;

@@ -9,3 +9,8 @@ where tenant = :tenant and session = :session and kind = :kind and id > :after
   and namespace < :last -- if last
 order by id
 limit :limit -- if limit
+
+-- name: get_vector_models(tenant, kind, ids)
+-- In which spaces rows are, and since when; an array instead of JSON.
+select id, model, created_us from embeddings
+where tenant = :tenant and kind = :kind and id = any (cast(:ids as text[]))
