@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -33,10 +32,16 @@ def prepare(url: str) -> None:
 
 @cache
 def places() -> Places:
-    """The databases of this process; they go with it, and so does a server started for them."""
-    made = Places(shared_server(), prepare)
-    atexit.register(made.close)
-    return made
+    """The databases of this process; they go with the run, as does a server started for them."""
+    return Places(shared_server(), prepare)
+
+
+def pytest_unconfigure() -> None:
+    """The end of a run, also of a worker: those do not come to their atexit."""
+    if places.cache_info().currsize:
+        places().close()
+        places().server.close()
+        places.cache_clear()
 
 
 def store_in(folder: Path | str) -> str:

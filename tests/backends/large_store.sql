@@ -1,5 +1,5 @@
--- A store that is large enough for a wrong plan to show: {sessions} sessions of 20 tenants. One of a
--- hundred, the first too, is long.
+-- A store that is large enough for a wrong plan to show: {sessions} sessions of 20 tenants. One of
+-- a hundred, the first too, is long.
 
 insert into sessions (tenant, id, incarnation, "user", app, status, created_us, recency, parent)
 select 't' || n % 20, 's' || n, 1, 'u' || n % 100, 'a', 'active', n, n,

@@ -27,8 +27,18 @@ from ledgerstone.testing.servers.places import Places
 
 BACKENDS = ("memory", "file", "sqlite", "postgres")
 KILLS = 6
-WAIT_S = 120
-COPY = "import sys; from ledgerstone.cli.app import run; sys.exit(run(['copy', *sys.argv[1:]]))"
+WAIT_S = 200
+COPY = """
+import sys
+from ledgerstone import Store
+from ledgerstone.api_sync import transfer
+transfer.PAGE_ROWS = 50
+source, target = sys.argv[1:]
+lasting = {"durability": "process"} if target.startswith("file:") else {}
+with Store.open(source, tenant=None) as a, Store.open(target, tenant=None, **lasting) as b:
+    a.admin.copy_to(b, progress=lambda *said: print(*said, flush=True))
+"""
+"""A copy in small steps that tells of each."""
 
 Make = Callable[[str], Backend]
 
@@ -133,29 +143,32 @@ def place_of(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return places.fresh()
 
 
+def copying(source: str, target: str) -> subprocess.Popen[str]:
+    """A process that copies."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", COPY, source, target]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("target", ["sqlite", "file", "postgres"])
 def test_a_copy_that_is_killed_goes_on(
     target: str, tmp_path: Path, seed: int, request: pytest.FixtureRequest
 ) -> None:
-    source = grow(tmp_path / "source.db", 300)
+    source = grow(tmp_path / "source.db", 200)
     url = place_of(target, tmp_path, request)
-    random, killed = Random(seed), 0
+    random, killed = Random(seed), set[str]()
     for _ in range(KILLS):
-        child = subprocess.Popen(
-            [sys.executable, "-c", COPY, source, url],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        time.sleep(random.uniform(0.4, 1.6))
-        killed += child.poll() is None
-        child.kill()
-        child.communicate(timeout=WAIT_S)
-    done = subprocess.run(
-        [sys.executable, "-c", COPY, source, url], capture_output=True, timeout=WAIT_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert killed, "every child was faster than its killer"
+        with copying(source, url) as child:
+            assert child.stdout is not None
+            said = [child.stdout.readline() for _ in range(random.randrange(1, 80))]
+            time.sleep(random.uniform(0, 0.02))
+            child.kill()
+        killed.add(said[-1].split()[0])
+    assert killed & {"sessions", "turns"}, killed
+    with copying(source, url) as child:
+        _, errors = child.communicate(timeout=WAIT_S)
+    assert child.returncode == 0, errors
     with Store.open(source, tenant=None) as here, Store.open(url, tenant=None) as there:
         assert there.admin.root() == here.admin.root()
         assert movable.defects(there) == []

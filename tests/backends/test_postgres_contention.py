@@ -20,7 +20,7 @@ from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run
 from ledgerstone.records.usage import Usage, UsageEntry
-from tests.backends.test_postgres_groups import TENANT, commit, make, opened, verified
+from tests.backends.planned import TENANT, commit, make, opened, verified
 
 PROCESSES, SESSIONS, TASKS = 4, 16, 8
 RUN_S = 4.0

@@ -5,33 +5,27 @@ Two backends on one database stand for two processes: each knows only what it wa
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
+from ledgerstone.backends.postgres import PostgresBackend
 from ledgerstone.backends.postgres_line import Line
-from ledgerstone.backends.postgres_urls import parse_target
-from ledgerstone.codec import encode_struct, sha256
+from ledgerstone.codec import sha256
 from ledgerstone.commands import Command, Guard
-from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
+from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease
 from ledgerstone.commands.nodes import GetNotes, NewNote, NewValue
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import (
-    CreateSession,
     DeleteSession,
-    GetHead,
     PurgeSession,
     RestoreSession,
 )
-from ledgerstone.commands.turns import CommitTurn, ListTurns, NewNode, VerifySession
+from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import SetBudget
 from ledgerstone.commands.work import EnqueueWork, ListWork, NewBatch
 from ledgerstone.errors import (
@@ -48,52 +42,20 @@ from ledgerstone.errors import (
     TurnConflict,
 )
 from ledgerstone.records.drafts import DRAFT_PREFIX
-from ledgerstone.records.messages import MessageBody
-from ledgerstone.records.parts import Text
 from ledgerstone.records.runs import Run
-from ledgerstone.records.sessions import Session
 from ledgerstone.records.stats import Budget
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.records.usage import Usage, UsageEntry
-from ledgerstone.rules.chain import turn_hash
-
-TENANT = "default"
-TTL_US = 60_000_000
-
-
-def commit(session: str, turn: str, **fields: Any) -> CommitTurn:
-    said = MessageBody(role="user", parts=[Text(fields.pop("text", "hello"))])
-    body = encode_struct(said, "body")
-    node = NewNode(f"node {session} {turn}", "message", 2, body, b"0" * 16)
-    given: dict[str, Any] = {"session": session, "turn": turn, "kind": "turn", "nodes": (node,)}
-    command = CommitTurn(tenant=TENANT, **(given | fields))
-    return msgspec.structs.replace(command, hash=turn_hash(command))
-
-
-def make(backend: PostgresBackend, *sessions: str) -> None:
-    for session in sessions:
-        backend.write(CreateSession(tenant=TENANT, session=Session(id=session)))
-
-
-def take(session: str, owner: str = "ann", token: str = "k", ttl_us: int = TTL_US) -> TakeLease:
-    return TakeLease(tenant=TENANT, session=session, owner=owner, token=token, ttl_us=ttl_us)
-
-
-def verified(backend: PostgresBackend, session: str) -> int:
-    """The number of commits, none of them wrong."""
-    turns = backend.read([ListTurns(tenant=TENANT, session=session, limit=100_000)])[0]
-    assert [turn.revision for turn in turns] == list(range(1, len(turns) + 1))
-    assert backend.read([VerifySession(tenant=TENANT, session=session)])[0].defects == []
-    return len(turns)
-
-
-@contextmanager
-def opened(url: str) -> Iterator[PostgresBackend]:
-    backend = open_postgres(url)
-    try:
-        yield backend
-    finally:
-        backend.close()
+from tests.backends.planned import (
+    TENANT,
+    TTL_US,
+    at_once,
+    commit,
+    make,
+    opened,
+    take,
+    verified,
+)
 
 
 @pytest.fixture
@@ -132,24 +94,6 @@ class Calls:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return Calls(monkeypatch)
-
-
-async def all_outcomes(backend: PostgresBackend, commands: Sequence[Command[Any]]) -> list[Any]:
-    waiting = [backend.awrite(command) for command in commands]
-    return await asyncio.gather(*waiting, return_exceptions=True)
-
-
-def at_once(url: str, *rounds: Sequence[Command[Any]]) -> list[Any]:
-    """Each round from one event loop, all its commands at the same time; answers of the last."""
-
-    async def main() -> list[Any]:
-        with opened(url) as backend:
-            for commands in rounds:
-                answers = await all_outcomes(backend, commands)
-        await asyncio.sleep(0)
-        return answers
-
-    return asyncio.run(main())
 
 
 class TestOneTrip:
@@ -395,73 +339,3 @@ class TestGroups:
         twin = msgspec.structs.replace(batch, id="w2")
         assert here.write(EnqueueWork(tenant=TENANT, batch=twin)).id == "w"
         assert len(here.read([ListWork(tenant=TENANT, session="s")])[0]) == 1
-
-
-class TestTrouble:
-    def test_a_held_session_stops_nobody_else(
-        self, here: PostgresBackend, postgres_url: str
-    ) -> None:
-        names = [f"s{n}" for n in range(6)]
-        make(here, *names)
-        held = psycopg.connect(_plain(postgres_url))
-        held.execute("set search_path = ledgerstone")
-
-        async def main() -> None:
-            with opened(postgres_url) as backend:
-                await all_outcomes(backend, [commit(name, "t1") for name in names])
-                held.execute("select from heads order by number limit 1 for update")
-                waiting = asyncio.ensure_future(backend.awrite(commit("s0", "t2")))
-                await asyncio.sleep(0.05)
-                async with asyncio.timeout(8):
-                    answers = await all_outcomes(backend, [commit(n, "t2") for n in names[1:]])
-                assert {answer.revision for answer in answers} == {2}
-                assert not waiting.done()
-                held.rollback()
-                assert (await waiting).revision == 2
-            await asyncio.sleep(0)
-
-        with held:
-            asyncio.run(main())
-
-    def test_a_connection_that_is_cut(self, here: PostgresBackend, postgres_url: str) -> None:
-        make(here, "s")
-        for n in range(6):
-            here.write(commit("s", f"t{n}"))
-            with psycopg.connect(_plain(postgres_url), autocommit=True) as other:
-                other.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity "
-                    "where datname = current_database() and application_name = 'ledgerstone'"
-                )
-        assert verified(here, "s") == 6
-
-    def test_cancelling_does_not_touch_the_command(
-        self, here: PostgresBackend, postgres_url: str
-    ) -> None:
-        make(here, "s")
-
-        async def main() -> None:
-            with opened(postgres_url) as backend:
-                task = asyncio.ensure_future(backend.awrite(commit("s", "t1")))
-                await asyncio.sleep(0)
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                assert (await backend.awrite(commit("s", "t2"))).revision == 2
-            await asyncio.sleep(0)
-
-        asyncio.run(main())
-        assert verified(here, "s") == 2
-
-    def test_texts_that_no_column_holds(self, here: PostgresBackend, postgres_url: str) -> None:
-        make(here, "s", "n\0l")
-        answers = at_once(postgres_url, [commit("s", "t1"), commit("n\0l", "t\0")])
-        assert [type(answer) for answer in answers] == [TurnCommitted] * 2
-        assert verified(here, "n\0l") == verified(here, "s") == 1
-        head = here.read([GetHead(tenant=TENANT, id="n\0l")])[0]
-        assert head is not None
-        assert head.leaf == "node n\0l t\0"
-
-
-def _plain(url: str) -> str:
-    """The url without what is ours, for a bare connection."""
-    return parse_target(url).dsn

@@ -122,6 +122,13 @@ def test_nothing_is_left_after_the_block() -> None:
     assert not any(lives(pid) for pid in family)
 
 
+def segments() -> set[str]:
+    """The segments of shared memory to which nobody is attached."""
+    table = Path("/proc/sysvipc/shm")
+    lines = table.read_text().splitlines()[1:] if table.exists() else []
+    return {line.split()[1] for line in lines if line.split()[6] == "0"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_when_the_tester_dies(number: signal.Signals) -> None:
@@ -132,6 +139,7 @@ def test_nothing_is_left_when_the_tester_dies(number: signal.Signals) -> None:
         "print(server.pid, server.folder, flush=True)\n"
         "input()\n"
     )
+    known = segments()
     child = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
@@ -147,6 +155,9 @@ def test_nothing_is_left_when_the_tester_dies(number: signal.Signals) -> None:
         time.sleep(0.05)
     assert not Path(folder.decode()).exists()
     assert not lives(int(pid))
+    while time.monotonic() < end_s and segments() - known:
+        time.sleep(0.05)
+    assert not segments() - known
 
 
 def test_a_place_is_empty_each_time(postgres_places: Places) -> None:

@@ -15,6 +15,7 @@ from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.errors import InvalidValue, NotSupported
 from ledgerstone.records.embeddings import Match
 from ledgerstone.testing.servers.places import Places
+from tests.backends.secured_role import secured_role
 
 DIMENSION = 48
 COUNT = 3000
@@ -206,3 +207,17 @@ def test_what_can_not_be_had_is_told(url: str) -> None:
         Store.open(url, vectors="nobody")
     with pytest.raises(NotSupported, match="postgresql://"):
         Store.open("memory://", vectors="pgvector")
+
+
+def test_a_role_that_owns_nothing_finds_the_same(
+    url: str, store: Store, postgres_places: Places
+) -> None:
+    """Under row-level security, and before there is an index that it could not make."""
+    with secured_role(postgres_places, url) as (secured, _):
+        with Store.open(f"{secured}?rls=yes") as opened:
+            points = cloud(30, DIMENSION)
+            fill(opened, points)
+            assert ids(opened.embeddings.search(points[3].tolist(), limit=1)) == ["e3"]
+            assert asked(opened) == 1
+        assert not any("hnsw" in one for one in indexes(url))
+    assert ids(store.embeddings.search(points[3].tolist(), limit=1)) == ["e3"]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone.backends import postgres_pool
 from ledgerstone.backends.postgres import PostgresBackend, open_postgres
@@ -216,7 +217,8 @@ def transaction(connection: psycopg.Connection) -> Sent:
     row = connection.execute(
         "select pg_current_xact_id()::text::bigint, "
         "left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), "
-        "(select system_identifier from pg_control_system())"
+        "(select system_identifier from pg_control_system()), "
+        "(extract(epoch from pg_stat_get_bgwriter_stat_reset_time()) * 1000000)::bigint"
     ).fetchone()
     assert row is not None
     return Sent(*row)
@@ -256,7 +258,7 @@ def test_one_whose_client_is_gone_is_ended(backend: PostgresBackend, postgres_ur
             connection.execute("select 1")
 
 
-@pytest.mark.parametrize("where", ["timeline", "cluster"])
+@pytest.mark.parametrize("where", ["timeline", "cluster", "life"])
 def test_another_server_is_not_believed(
     where: str, backend: PostgresBackend, postgres_url: str
 ) -> None:
@@ -264,13 +266,52 @@ def test_another_server_is_not_believed(
     with psycopg.connect(postgres_url) as connection:
         sent = transaction(connection)
         connection.commit()
-    other = {"timeline": Sent(sent.xid, "00000099", sent.cluster)}
-    other["cluster"] = Sent(sent.xid, sent.timeline, sent.cluster + 1)
-    with pytest.raises(OutcomeUnknown, match="another server") as caught:
-        asked(backend, other[where], DELETE)
+    other = {
+        "timeline": replace(sent, timeline="00000099"),
+        "cluster": replace(sent, cluster=sent.cluster + 1),
+        "life": replace(sent, life=sent.life + 1),
+    }[where]
+    with pytest.raises(OutcomeUnknown, match="another server|crashed meanwhile") as caught:
+        asked(backend, other, DELETE)
     assert caught.value.retryable
     with pytest.raises(ConnectionLost):
-        asked(backend, other[where], TURN)
+        asked(backend, other, TURN)
+
+
+def test_an_aborted_transaction_of_an_earlier_life_runs_again(
+    backend: PostgresBackend, postgres_url: str
+) -> None:
+    """A number that was given out twice was not committed the first time."""
+    with psycopg.connect(postgres_url) as connection:
+        sent = transaction(connection)
+        connection.rollback()
+    with pytest.raises(ConnectionLost, match="did not commit"):
+        asked(backend, replace(sent, life=sent.life - 1), DELETE)
+
+
+def test_a_number_that_is_not_given_out_yet_is_no_answer(
+    backend: PostgresBackend, postgres_url: str
+) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        sent = transaction(connection)
+    start_s = monotonic_s()
+    later = replace(sent, xid=sent.xid + 1_000_000)
+    with pytest.raises(OutcomeUnknown, match="not come to"):
+        asked(backend, later, DELETE)
+    with pytest.raises(ConnectionLost):
+        asked(backend, later, TURN)
+    assert monotonic_s() - start_s < 2
+
+
+def test_a_crash_begins_another_life() -> None:
+    with PostgresServer(durable=False) as server:
+        lives = []
+        for hard in (None, False, True):
+            if hard is not None:
+                server.restart(hard=hard)
+            with server.connected() as connection:
+                lives.append(transaction(connection).life)
+        assert lives[0] == lives[1] != lives[2]
 
 
 def test_nobody_to_ask_is_unknown() -> None:
@@ -281,7 +322,7 @@ def test_nobody_to_ask_is_unknown() -> None:
             server.kill()
             for command in (DELETE, TURN):
                 with pytest.raises(OutcomeUnknown, match="repeat the call"):
-                    asked(backend, Sent(1, "00000001", 1), command, limit_s=0.5)
+                    asked(backend, Sent(1, "00000001", 1, 1), command, limit_s=0.5)
 
 
 def test_a_turn_that_was_lost_before_waits_for_the_standby(

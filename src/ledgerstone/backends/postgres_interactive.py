@@ -98,6 +98,7 @@ class Interactive:
                     if needs_fresh(error):
                         lost = True
                         self.pool.forget_idle()
+                        self._outcomes.doubt()
                 await self.pool.driver.pause(pause_s)
         except LedgerstoneError:
             raise
@@ -138,7 +139,7 @@ class Interactive:
             if lost_before:
                 # What it found already done may be on this server only: then its end waits.
                 await tx.one("wait_for_standby")
-            return answer, Sent(xid, timeline, cluster, made[0] if made else None)
+            return answer, Sent(xid, timeline, *cluster, made[0] if made else None)
         except Exception as error:
             await _roll_back(connection, tx, error)
             raise

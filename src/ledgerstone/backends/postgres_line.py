@@ -232,6 +232,8 @@ class Line:
 
     def _fail(self, job: Job, *, unsure: bool) -> None:
         self.heads.forget(job.key)
+        # A question, or a refusal that waited for its confirmation, leaves nothing behind.
+        unsure = unsure and job.plan is not None and job.plan.after is not job.plan.before
         job.unsure = job.unsure or unsure
         if unsure and isinstance(job.command, EnqueueWork) and job.plan is not None:
             # It may be queued, taken and completed by now: look before it is queued again.

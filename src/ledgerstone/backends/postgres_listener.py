@@ -139,7 +139,7 @@ class Listener:
     def _has_heard(self, connection: Any) -> bool:
         if self._channel is None:
             return False
-        count = sum(name != self._name for name in connection.notices())
+        count: int = sum(name != self._name for name in connection.notices())
         self.heard += count
         return count > 0
 

@@ -25,6 +25,7 @@ DIMENSION_MAX = 4000
 CHUNK_ROWS = 500
 INDEX_TIMEOUT_S = 3600.0
 _HINT = "let a role that may CREATE EXTENSION vector open the store once with vectors='pgvector'"
+_NO_RIGHT = "42501"
 _DROPPED = ("42P01", "42883", "42704")
 Known = tuple[int, int, int]
 
@@ -114,7 +115,12 @@ class Near:
         while not await self._step(connection, tenant, space.model):
             pass
         if space.dimension not in self._indexed:
-            await self._index(connection, space.dimension)
+            try:
+                await self._index(connection, space.dimension)
+            except ServerSaid as error:
+                # Only the owner of the tables can; until then the database looks at every row.
+                if error.sqlstate != _NO_RIGHT:
+                    raise
             self._indexed.add(space.dimension)
         self._known[key] = wanted
 

@@ -1,9 +1,10 @@
 """A COMMIT that got no answer: what became of it.
 
 The server knows whether a transaction was committed. Another server that took its place may not:
-numbers of transactions count on one timeline of one cluster, and after a failover the same number
-may be somebody else's. Then a command that can be recognised is sent again, which finds it or does
-it; for the rest the outcome is unknown.
+numbers of transactions count on one timeline of one cluster, and until it crashes: those that never
+reached its log are given out again. Then the same number may be somebody else's, so "committed" says
+nothing. A command that can be recognised is sent again, which finds it or does it; for the rest the
+outcome is unknown.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
 from ledgerstone.sql.tx import Row
 
 ASK_PAUSE_S = 0.02
+FUTURE = "22023"
 PATIENCE_S = 0.25
 """So long a transaction may end by itself, before the process that holds it is ended."""
 
@@ -33,11 +35,15 @@ what was enqueued may have been completed and be gone by now."""
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A transaction, and where its number counts; `made` is the head of a session it made."""
+    """A transaction, and where its number counts; `made` is the head of a session it made.
+
+    `life` is the time at which the server last began without a memory.
+    """
 
     xid: int
     timeline: str
     cluster: int
+    life: int
     made: Row | None = None
 
 
@@ -47,21 +53,27 @@ class Outcomes:
     def __init__(self, pool: Pool, where: str) -> None:
         self._pool = pool
         self._where = where
-        self._cluster = 0
+        self._cluster: tuple[int, int] | None = None
 
-    async def cluster(self, tx: PgTx) -> int:
-        """Which cluster the transaction runs on; asked once, and again after any doubt."""
-        if not self._cluster:
+    async def cluster(self, tx: PgTx) -> tuple[int, int]:
+        """Which server the transaction runs on, and in which of its lives. Asked once, and again
+        after any doubt; what is old is never taken for new."""
+        if self._cluster is None:
             row = await tx.one("cluster_identity")
             assert row is not None
-            self._cluster = row[0]
+            self._cluster = (row[0], row[1])
         return self._cluster
+
+    def doubt(self) -> None:
+        """A connection was lost: the next one may lead to another server, or to another life."""
+        self._cluster = None
 
     async def find_out(
         self, sent: Sent, command: Command[Any], ends_s: float, lost: ConnectionLost
     ) -> None:
         """Returns when it was committed; ConnectionLost when it shall run again."""
         self._pool.forget_idle()
+        self.doubt()
         try:
             status = await self._definite(sent, ends_s)
         except (ConnectionLost, NotConnected, ServerSaid, LedgerstoneError):
@@ -81,7 +93,9 @@ class Outcomes:
                 status = await self._ask(sent, ends_s, end_it=now_s > patient_s)
                 if status != "in progress":
                     return status
-            except (ConnectionLost, ServerSaid):
+            except (ConnectionLost, ServerSaid) as error:
+                if isinstance(error, ServerSaid) and error.sqlstate == FUTURE:
+                    return "the server has not come to this transaction yet"
                 if now_s + ASK_PAUSE_S > ends_s:
                     raise
             if now_s + ASK_PAUSE_S > ends_s:
@@ -99,10 +113,12 @@ class Outcomes:
             self._pool.give_back(connection)
         assert row is not None
         status: str | None = row[0]
-        if row[1:3] == (sent.timeline, sent.cluster):
-            return status
-        self._cluster = 0
-        return "another server has taken over"
+        if row[1:3] != (sent.timeline, sent.cluster):
+            return "another server has taken over"
+        # If it was given out twice, it was not committed the first time.
+        if row[3] != sent.life and status != "aborted":
+            return "the server has crashed meanwhile"
+        return status
 
     def _unknown(self, why: str) -> OutcomeUnknown:
         return OutcomeUnknown(

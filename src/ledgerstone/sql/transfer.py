@@ -15,7 +15,7 @@ from ledgerstone.commands.transfer import (
 )
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.rules.transfer import IN_OWN_ORDER, OF_A_SESSION, OF_A_TENANT, TABLES
+from ledgerstone.rules.transfer import IN_OWN_ORDER, OF_A_SESSION, OF_A_TENANT, SESSIONS, TABLES
 from ledgerstone.sql.heads import ORD_BITS
 from ledgerstone.sql.tx import Tx
 
@@ -80,7 +80,9 @@ async def export_table(tx: Tx, query: ExportTable) -> Exported:
         raise InvalidValue("table", f"{table!r} is none of a tenant")
     export = _EXPORTS[table]
     cursor = zip(export.names, query.after or export.start, strict=True)
-    given = {"tenant": query.tenant, **dict(cursor)}
+    given: dict[str, Any] = {"tenant": query.tenant, **dict(cursor)}
+    if table == SESSIONS.name and query.after is None:
+        given["start"] = True
     rows, more = await _fetch(tx, table, given, query.rows_max, query.bytes_max)
     if table in IN_OWN_ORDER:
         found = [row[1:] for row in rows]
@@ -138,11 +140,13 @@ async def _run_of(tx: Tx, query: ExportSessions) -> tuple[Run | None, int]:
     wanted = json.dumps(list(query.sessions))
     found = {row[0]: row[1] for row in await tx.all("import_places", query.tenant, wanted)}
     ids: dict[int, str] = {}
+    last = 0
     for id in query.sessions:
         number = found.get(id)
-        if number is None or (ids and number != max(ids) + 1):
+        if number is None or (ids and number != last + 1):
             return _run(ids), len(ids) or 1
         ids[number] = id
+        last = number
     return _run(ids), len(ids)
 
 
@@ -185,9 +189,11 @@ def _place(run: Run, table: str, after: Row | None) -> dict[str, Any]:
     if table == "amendments":
         if cursor is None:
             return {**run.span, "key": None, "version": None}
-        return {**run.span, "key": (cursor[0] << ORD_BITS) + cursor[1], "version": cursor[2]}
+        key = (cursor[0] << ORD_BITS) + cursor[1]
+        return {**run.span, "first": key - 1, "key": key, "version": cursor[2]}
     names = _EXPORTS[table].names
-    place = run.span if table == "runs" else {"low": run.low, "high": run.high}
+    low = run.low if cursor is None else cursor[0]
+    place = run.span if table == "runs" else {"low": low, "high": run.high}
     return {**place, **dict(zip(names, cursor or (None,) * len(names), strict=True))}
 
 

@@ -87,8 +87,11 @@ class Into:
             standing = tuple(field[name] for name in HEAD)
             self._heads[field["id"]] = (*standing, field["updated_us"])
         await self.tx.many("import_session", made)
-        found = await self.tx.all("import_numbers", self.tenant, 0 if last is None else last[0])
-        self.places.update((id, Place(number)) for id, number in found if id in self._heads)
+        for tenant, id, number in await self.tx.all(
+            "import_numbers", 0 if last is None else last[0]
+        ):
+            if tenant == self.tenant and id in self._heads:
+                self.places[id] = Place(number)
 
     async def run(self, session: str, id: str) -> RunPlace:
         """The session's row of a run; a new one gets the next number."""

@@ -68,7 +68,7 @@ $$;
 -- The nearest, roughly, best first. Filters come after the index, so it goes on until there are enough.
 create or replace function ledger_nearest(
   whose text, which text, what text, dimension bigint, spot text, most bigint
-) returns setof embeddings language plpgsql stable
+) returns setof embeddings language plpgsql volatile
 set search_path from current
 set hnsw.ef_search = 120
 set hnsw.iterative_scan = 'relaxed_order'
@@ -76,6 +76,8 @@ as $$
 declare
   _kind text := case when dimension <= 2000 then 'vector' else 'halfvec' end;
 begin
+  -- For row-level security; it lasts as long as this statement.
+  perform set_config('ledgerstone.tenant', whose, true);
   return query execute format(
     'select e.* from (select n.kind, n.id from near n '
     'where n.tenant = $1 and n.model = $2 and n.kind = $3 and n.dimension = %1$s '

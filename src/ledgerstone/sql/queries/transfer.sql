@@ -67,8 +67,9 @@ order by session, kind, n limit :limit
 select id, body, since_us, spent_nano, spent_tokens from budgets
 where tenant = :tenant and id > :after order by id limit :limit
 
--- name: export_sessions(tenant, after, limit, sizes, rows)
--- Sessions with their heads, oldest first, each after its number.
+-- name: export_sessions(tenant, after, limit, start, sizes, rows)
+-- Sessions with their heads, oldest first, each after its number. A tenant that has more than a page
+-- of them is not sorted again for each page: there the numbers lead.
 select coalesce(length(s.metadata), 0) + coalesce(length(h.ledger), 0) -- if sizes
 select s.number, s.id, s.incarnation, s."user", s.app, s.title, s.model, s.cwd, s.status, -- if rows
   s.metadata, s.parent, s.cause, s.created_us, s.deleted_us, -- if rows
@@ -77,7 +78,9 @@ select s.number, s.id, s.incarnation, s."user", s.app, s.title, s.model, s.cwd, 
   h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint, -- if rows
   h.enqueued -- if rows
 from sessions s join heads h on h.number = s.number
-where s.tenant = :tenant and s.purged = 0 and s.number > :after
+where s.number > :after and s.purged = 0
+  and s.tenant = :tenant -- if start
+  and s.tenant || '' = :tenant
 order by s.number limit :limit
 
 -- name: export_turns(tenant, after, limit, sizes, rows)
@@ -235,10 +238,9 @@ select s.id, s.number, h.runs, s.incarnation, h.revision, h.fence, h.link
 from sessions s join heads h on h.number = s.number
 where s.tenant = :tenant and s.purged = 0 and s.id in (select value from json_each(:ids))
 
--- name: import_numbers(tenant, after)
--- The numbers of the sessions that were made a moment ago.
-select id, number from sessions
-where tenant = :tenant and purged = 0 and number > :after
+-- name: import_numbers(after)
+-- The numbers of the sessions that were made a moment ago, and whose they are.
+select tenant, id, number from sessions where purged = 0 and number > :after
 
 -- name: last_number()
 -- The greatest number of any session.

@@ -135,6 +135,7 @@ FOREIGN |= {
     "sessions.put": (lambda s: s.sessions.put(Session(id="s")).title, None),
     "tickets.inbox": (lambda s: s.tickets.inbox().items, []),
     "turns.begin": (lambda s: s.turns.begin("s").commit(), SessionNotFound),
+    "turns.commit": (lambda s: s.turns.commit("s", [user("x")]), SessionNotFound),
     "turns.checkpoint": (lambda s: s.turns.checkpoint("s", [], RUN).revision, 1),
     "leases.hold": (lambda s: _held(s.leases.hold("s")), SessionNotFound),
 }

@@ -65,7 +65,8 @@ class Places:
     def close(self) -> None:
         if self._empty is not None:
             self._empty.close()
-        self.server.drop_databases(*self._made)
+        if self._made:
+            self.server.drop_databases(*self._made)
         self._made.clear()
 
     def _from_template(self) -> str:

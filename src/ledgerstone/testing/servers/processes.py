@@ -10,21 +10,23 @@ import subprocess
 from pathlib import Path
 
 # Waits for the end of its input. A word means that all is well; the end of it without a word means
-# that the test process is gone, so the server goes as well, with its folder if it has one.
+# that the test process is gone, so the server goes as well, with its folder and the one segment of
+# shared memory that a killed server leaves behind.
 _WATCH = """
 read -r word && exit 0
+segment=$(sed -n '7s/.* //p' "$2/data/postmaster.pid" 2>/dev/null)
 kill -9 "$1" 2>/dev/null
-[ -n "$2" ] || exit 0
-for _ in 1 2 3 4 5; do sleep 0.2; rm -rf -- "$2" 2>/dev/null && exit 0; done
+for _ in 1 2 3 4 5; do sleep 0.2; rm -rf -- "$2" 2>/dev/null && break; done
+[ -z "$segment" ] || ipcrm -m "$segment" 2>/dev/null
 """
 
 
 class Watcher:
     """A small process that ends the server when this process dies without doing so."""
 
-    def __init__(self, pid: int, folder: Path | None) -> None:
+    def __init__(self, pid: int, folder: Path) -> None:
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "watcher", str(pid), str(folder or "")],
+            ["/bin/sh", "-c", _WATCH, "watcher", str(pid), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -136,7 +136,8 @@ end
 $$;
 
 -- One word per command: whether all that its plan assumed is so. Scalar subqueries with a limit
--- instead of `exists`: that one may be planned as a hash over the whole table.
+-- instead of `exists`: that one may be planned as a hash over the whole table. The tenant of a session
+-- that is found by its number is compared by another collation: see the top of take.sql.
 create or replace function ledger_judge(
   mode bigint, clock bigint, words text[], at bigint[], ints bigint[], texts text[]
 ) returns text[] language plpgsql volatile
@@ -166,7 +167,7 @@ begin
     end
     from generate_series(1, at[1]) n left join lateral (
       select h.number, h.owner, h.expires_us, s.deleted_us
-      from heads h join sessions s on s.number = h.number and s.tenant = h.tenant
+      from heads h join sessions s on s.number = h.number and s.tenant = h.tenant collate "POSIX"
       where h.number = ints[n * 5 - 4] and h.tenant = texts[n * 4 - 3]
         and (h.xmin::text::bigint << 32) | ((h.updated_us # h.expires_us) & 4294967295)
           = ints[n * 5 - 3]

@@ -132,7 +132,7 @@ begin
   if at[33] > 0 then
     update sessions s set recency = ints[x.i + 3]
     from (select at[34] + r * 3 as i from generate_series(0, at[33] - 1) r offset 0) x
-    where s.number = ints[x.i + 2] and s.tenant = texts[ints[x.i + 1] * 4 - 3]
+    where s.number = ints[x.i + 2] and s.tenant = texts[ints[x.i + 1] * 4 - 3] collate "POSIX"
       and words[ints[x.i + 1]] = 'ok';
   end if;
   -- 10. at, number; digest; data

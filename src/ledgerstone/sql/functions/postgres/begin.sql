@@ -9,9 +9,10 @@ return hashtextextended(tenant || chr(31) || name, hashtext(current_schema())::b
 create or replace function ledger_clock() returns bigint language sql volatile parallel safe
 return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 
--- Sets the tenant and takes every lock of a command: the named ones by the order of their keys, then
--- the heads of all sessions concerned by the order of their numbers, so that no two commands wait for
--- one another. The time is read after that: it is never before that of whom was waited for.
+-- Sets the tenant and takes every lock of a command: the named ones by the order of their keys,
+-- then the heads of all sessions concerned by the order of their numbers, so that no two commands
+-- wait for one another. The time is read after that: it is never before that of whom was waited
+-- for.
 create or replace function ledger_begin(
   tenant text, sessions text[], runs text[], tickets text[], executions text[],
   shared text[], exclusive text[], now_us bigint,

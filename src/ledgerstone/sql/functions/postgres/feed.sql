@@ -7,8 +7,9 @@ return (pg_snapshot_xmin(pg_current_snapshot())::text::bigint
   + (select s.value from store s where s.name = 'feed.base')) * 1048576;
 
 -- The place of the next commit of a session. A transaction that got its number early, as one of the
--- application's that a turn joins, may write after commits of younger ones: its own place would stand
--- before theirs. A later place is as safe: readers stop before this transaction until it ends.
+-- application's that a turn joins, may write after commits of younger ones: its own place would
+-- stand before theirs. A later place is as safe: readers stop before this transaction until it
+-- ends.
 create or replace function ledger_pos_of(session bigint) returns bigint language plpgsql volatile
 set search_path from current
 as $$
@@ -29,9 +30,9 @@ begin
 end
 $$;
 
--- Called at opening: transactions of a cluster count from its birth, so a dump that was restored into
--- a younger one must add what is missing, or new commits would stand before old ones. True when the
--- feed is in order; false when this role may not put it in order.
+-- Called at opening: transactions of a cluster count from its birth, so a dump that was restored
+-- into a younger one must add what is missing, or new commits would stand before old ones. True
+-- when the feed is in order; false when this role may not put it in order.
 create or replace function ledger_settle_feed() returns boolean language plpgsql volatile
 set search_path from current
 as $$
@@ -65,8 +66,9 @@ begin
 end
 $$;
 
--- After a restore: commits that are lost may have had places that somebody remembers, so the next ones
--- come far behind them. Whoever is about to write a commit waits, and then sees the new number.
+-- After a restore: commits that are lost may have had places that somebody remembers, so the next
+-- ones come far behind them. Whoever is about to write a commit waits, and then sees the new
+-- number.
 create or replace function ledger_skip_places() returns boolean language plpgsql volatile
 set search_path from current
 as $$

@@ -1,8 +1,8 @@
 -- Row-level security: a role that can only touch rows of the tenant its transaction named.
 
--- Called by the owner of the tables, again after each migration. Every table gets a policy, also for
--- its owner; one without a tenant is refused. `store` has no tenant: a role reads it, and may move the
--- feed on, as the sweep and a restore do.
+-- Called by the owner of the tables, again after each migration. Every table gets a policy, also
+-- for its owner; one without a tenant is refused. `store` has no tenant: a role reads it, and may
+-- move the feed on, as the sweep and a restore do.
 create or replace function ledger_secure(role regrole) returns void language plpgsql volatile
 set search_path from current
 as $$
@@ -12,7 +12,7 @@ declare
 begin
   perform from pg_roles r where r.oid = role and (r.rolsuper or r.rolbypassrls);
   if found then
-    raise exception 'row-level security does not hold for %: it is a superuser or has BYPASSRLS', role;
+    raise exception '% is a superuser or has BYPASSRLS: no policy would hold for it', role;
   end if;
   perform ledger_settle_feed();
   execute format('grant usage on schema %I to %s', current_schema(), role);

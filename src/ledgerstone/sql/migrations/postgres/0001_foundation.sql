@@ -34,9 +34,9 @@
 --   store      numbers of the store itself: the version of the schema, where the feed stands
 --
 -- It is the schema of SQLite with every tenant in a column: row-level security and sharding ask for
--- it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is null
--- where there is no record, so the column that always has it is called `realm`. `seal` stays null:
--- checksums of pages and the rights of roles are the database's own (docs/adr/0026).
+-- it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is
+-- null where there is no record, so the column that always has it is called `realm`. `seal` stays
+-- null: checksums of pages and the rights of roles are the database's own (docs/adr/0026).
 --
 -- Names are unqualified: the search path says in which schema all of this is.
 --
@@ -145,8 +145,8 @@ create table heads (
   seal bigint
 ) with (fillfactor = 50);
 
--- Numbers before texts, here and in `turns` and `runs`: what has a fixed width needs no padding then,
--- and these are most of the rows.
+-- Numbers before texts, here and in `turns` and `runs`: what has a fixed width needs no padding
+-- then, and these are most of the rows.
 create table nodes (
   key bigint primary key,
   parent bigint not null,

@@ -1,5 +1,5 @@
--- The feed, by the tenant that every row names. A reader stops before the oldest transaction that is
--- under way: what that one commits stands before everything that began later.
+-- The feed, by the tenant that every row names. A reader stops before the oldest transaction that
+-- is under way: what that one commits stands before everything that began later.
 
 -- name: read_feed(tenant, after, limit)
 -- Commits of a tenant after a position.

@@ -1,6 +1,7 @@
--- Walks and ranges, said so that every step finds its key through the index: under row-level security
--- only a key that is not computed in a join may. A subquery in the select list is one lookup, `lateral`
--- with an offset or a limit is one range. No join keeps the order of a walk, so it is asked for.
+-- Walks and ranges, said so that every step finds its key through the index: under row-level
+-- security only a key that is not computed in a join may. A subquery in the select list is one
+-- lookup, `lateral` with an offset or a limit is one range. No join keeps the order of a walk, so
+-- it is asked for.
 
 -- name: walk_places(base, leaf, stop)
 -- The path of a leaf upwards, newest first, down to but without ord `stop`.
@@ -41,7 +42,8 @@ where n.deleted_rev is null or n.deleted_rev > :revision
 order by n.key desc
 
 -- name: walk_jumps(base, leaf)
--- Where the straight stretches of a path begin, newest first; the oldest one, from ord 1, is not named.
+-- Where the straight stretches of a path begin, newest first; the oldest one, from ord 1, is not
+-- named.
 with recursive jump (key, parent, seq) as (
   (select j.key, j.parent, j.seq from nodes j
   where j.key > :base and j.key <= :leaf and j.parent <> (j.key & 4294967295) - 1

@@ -22,12 +22,13 @@ select number from heads where number = :number and tenant = (select ledger_tena
 for no key update
 
 -- name: xact_status(xid)
--- What became of a transaction, null when that is too long ago, and the timeline and the cluster that
--- say so. The message makes the end of this statement wait until a synchronous standby has it, and so
--- everything before it.
+-- What became of a transaction, null when that is too long ago; then who says so: the timeline, the
+-- cluster, and when it last lost its memory. The message makes the end of this statement wait until a
+-- synchronous standby has it, and so everything before it.
 select pg_xact_status(cast(cast(cast(:xid as bigint) as text) as xid8)),
   left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
   (select system_identifier from pg_control_system()),
+  cast(coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time()), 0) * 1000000 as bigint),
   pg_logical_emit_message(true, 'ledgerstone', 'xact_status') is not null
 
 -- name: end_transaction(xid)
@@ -37,8 +38,12 @@ where backend_xid = cast(cast(mod(cast(:xid as bigint), 4294967296) as text) as 
   and datname = current_database() and pid <> pg_backend_pid()
 
 -- name: cluster_identity()
--- Which cluster this is: a copy made by replication has the same, a restored dump another.
-select system_identifier from pg_control_system()
+-- Which cluster this is (a copy made by replication has the same number, a restored dump another), and
+-- when it last lost its memory: a server that crashed gives numbers of transactions out again that
+-- never reached its log, and counts its statistics from anew.
+select system_identifier,
+  cast(coalesce(extract(epoch from pg_stat_get_bgwriter_stat_reset_time()), 0) * 1000000 as bigint)
+from pg_control_system()
 
 -- name: wait_for_standby()
 -- From here on, the end of this transaction waits for a synchronous standby.
