@@ -23,7 +23,7 @@ from ledgerstone.testing.servers.places import Places
 pytestmark = [pytest.mark.faults, pytest.mark.crash, pytest.mark.timeout(900)]
 
 PROCESSES = 4
-SECONDS = (2, 60)
+SECONDS = (2, 30)
 
 
 def deadlocks(server: DatabaseServer, url: str) -> int:

@@ -271,7 +271,7 @@ def test_another_server_is_not_believed(
         "cluster": replace(sent, cluster=sent.cluster + 1),
         "life": replace(sent, life=sent.life + 1),
     }[where]
-    with pytest.raises(OutcomeUnknown, match="another server|crashed meanwhile") as caught:
+    with pytest.raises(OutcomeUnknown, match=r"another server|crashed meanwhile") as caught:
         asked(backend, other, DELETE)
     assert caught.value.retryable
     with pytest.raises(ConnectionLost):

@@ -111,7 +111,7 @@ def test_every_statement_of_the_family_is_there_once() -> None:
 def test_two_statements_of_one_name_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from ledgerstone.sql import catalogue
 
-    def twice(text: str) -> list[Statement]:
+    def twice(text: str, mark: str) -> list[Statement]:
         return [Statement("same", (), ["select 1"])]
 
     monkeypatch.setattr(catalogue, "parse", twice)

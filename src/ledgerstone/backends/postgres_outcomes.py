@@ -1,10 +1,10 @@
 """A COMMIT that got no answer: what became of it.
 
 The server knows whether a transaction was committed. Another server that took its place may not:
-numbers of transactions count on one timeline of one cluster, and until it crashes: those that never
-reached its log are given out again. Then the same number may be somebody else's, so "committed" says
-nothing. A command that can be recognised is sent again, which finds it or does it; for the rest the
-outcome is unknown.
+numbers of transactions count on one timeline of one cluster, and until it crashes: those that
+never reached its log are given out again. Then the same number may be somebody else's, and
+"committed" says nothing. A command that can be recognised is sent again, which finds it or does
+it; for the rest the outcome is unknown.
 """
 
 from __future__ import annotations

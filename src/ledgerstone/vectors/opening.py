@@ -11,7 +11,7 @@ from ledgerstone.vectors.pgvector import PgvectorEngine
 PGVECTOR = PgvectorEngine.name
 
 
-def open_engine(name: str | None, store: object = None) -> VectorEngine:
+def open_engine(name: object, store: object = None) -> VectorEngine:
     """The engine of this name; None: the fastest that is installed, in the store if it has one.
 
     NotSupported for one that is not installed, InvalidValue for one that nobody knows.
