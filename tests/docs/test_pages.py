@@ -32,10 +32,14 @@ def test_every_guide_has_a_program() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
-    block = PROGRAMS[name]
+    check_program(PROGRAMS[name], tmp_path)
+
+
+def check_program(block: str, folder: Path) -> None:
+    """It ends well in an empty folder, and prints what its comments say."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", block],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ledgerstone.testing.servers.places import Places
-from tests.docs.test_pages import DOCS, SAYS
+from tests.docs.test_pages import DOCS, check_program
 
 PAGES = ("postgres", "joining", "moving")
 PLACE = "postgresql://db/agents"
@@ -32,15 +30,4 @@ def test_the_pages_have_programs() -> None:
 def test_the_program_runs_and_prints_what_it_says(
     name: str, tmp_path: Path, postgres_places: Places
 ) -> None:
-    block = PROGRAMS[name].replace(PLACE, postgres_places.blank())
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", block],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout.splitlines()
-    assert [line for line in SAYS.findall(block) if line not in printed] == []
+    check_program(PROGRAMS[name].replace(PLACE, postgres_places.blank()), tmp_path)

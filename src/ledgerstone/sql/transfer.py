@@ -14,7 +14,6 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import InvalidValue
-from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import IN_OWN_ORDER, OF_A_SESSION, OF_A_TENANT, SESSIONS, TABLES
 from ledgerstone.sql.heads import ORD_BITS
 from ledgerstone.sql.tx import Tx
@@ -213,7 +212,7 @@ async def _fetch(
                 limit = fitting
         given |= {"limit": limit, "rows": True}
     rows = await tx.pick(statement, **given)
-    return [_canonical(table, row) for row in rows], len(rows) == limit
+    return rows, len(rows) == limit
 
 
 def _fitting(sizes: list[int], bytes_max: int) -> int:
@@ -224,15 +223,3 @@ def _fitting(sizes: list[int], bytes_max: int) -> int:
         if total > bytes_max:
             return max(n, 1)
     return len(sizes)
-
-
-def _canonical(table: str, row: Row) -> Row:
-    """A row as it is in every backend: what this one leaves out to save room is said."""
-    if table == "nodes":
-        number, ord, parent, seq, role, kind, label, run, meta, format, refs, *rest = row
-        what = (role, MESSAGE if role is not None else kind or "", label or "")
-        return (number, ord, parent, seq, *what, run, meta, format, refs or "", *rest)
-    if table == "notes":
-        number, node, key, format, refs, *rest = row
-        return (number, node, key, format, refs or "", *rest)
-    return tuple(row)

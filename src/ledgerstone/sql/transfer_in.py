@@ -131,13 +131,19 @@ async def _sessions(into: Into, rows: list[Row]) -> None:
 async def _nodes(into: Into, rows: list[Row]) -> None:
     """Nodes, and the session's own numbers of the runs that wrote them."""
     tx, made = into.tx, list[Row]()
+    last: Row = (None, None)
+    base, place = 0, None
     for row in rows:
-        session, ord, parent, seq, role, kind, label, run, meta, format, refs, *rest = row
-        number = None if run is None else (await into.run(session, run)).wrote(ord)
+        session, ord, parent, seq, role, kind, label, run, meta, format, refs = row[:11]
+        if (session, run) != last:
+            # What one run wrote follows each other.
+            last = (session, run)
+            base = into.place(session).base
+            place = None if run is None else await into.run(session, run)
+        number = None if place is None else place.wrote(ord)
         plain = role is not None
         told = (None if plain else kind, label or None if plain else label, number)
-        key = into.place(session).base + ord
-        made.append((key, parent, seq, role, *told, meta, format, refs or None, *rest[:4]))
+        made.append((base + ord, parent, seq, role, *told, meta, format, refs or None, *row[11:15]))
     if await tx.many("insert_node", made) != len(made):
         raise _conflict(into, "nodes", rows[0])
     hidden = [(into.key(row), row[15], row[16]) for row in rows if row[15] is not None]

@@ -120,11 +120,12 @@ union all select 'usage_days', count(*), 0 from usage_days where number between 
 union all select 'ready', count(*), 0 from ready where number between :low and :high
 
 -- name: export_nodes(first, last, limit, sizes, rows)
--- Nodes in commit order; their runs by id.
+-- Nodes in commit order; their runs by id, and what is left out here to save room is said.
 select coalesce(length(n.body), 0) + coalesce(length(n.meta), 0) -- if sizes
-select n.key >> 32, n.key & 4294967295, n.parent, n.seq, n.role, n.kind, n.label, r.id, -- if rows
-  n.meta, n.format, n.refs, n.created_us, n.id, n.salt, n.body, n.deleted_us, n.deleted_rev, -- if rows
-  n.commitment -- if rows
+select n.key >> 32, n.key & 4294967295, n.parent, n.seq, n.role, -- if rows
+  case when n.role is null then coalesce(n.kind, '') else 'message' end, coalesce(n.label, ''), -- if rows
+  r.id, n.meta, n.format, coalesce(n.refs, ''), n.created_us, n.id, n.salt, n.body, -- if rows
+  n.deleted_us, n.deleted_rev, n.commitment -- if rows
 from nodes n
   left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if rows
 where n.key > :first and n.key <= :last
@@ -147,7 +148,7 @@ order by number, name limit :limit
 -- name: export_notes(low, high, number, node, key, limit, sizes, rows)
 -- Notes, drafts too.
 select length(body) -- if sizes
-select number, node, key, format, refs, created_us, body -- if rows
+select number, node, key, format, coalesce(refs, ''), created_us, body -- if rows
 from notes where number between :low and :high
   and (number, node, key) > (:number, :node, :key) -- if number, node, key
 order by number, node, key limit :limit
