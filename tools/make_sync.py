@@ -38,6 +38,7 @@ WORDS = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "awrite": "write",
+    "awrite_many": "write_many",
     "aread": "read",
     "achanged": "changed",
     "ajoin": "join",

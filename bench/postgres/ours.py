@@ -12,6 +12,7 @@ from bench.ours import Ours, OursAsync, session_id
 from bench.postgres.place import url
 from bench.work import Work
 from ledgerstone import AsyncStore, Store
+from ledgerstone.records.work import Batch, Taken
 
 
 class Threaded(Ours):
@@ -33,26 +34,26 @@ class Served(OursAsync):
     """The async face, and the queue as a worker of many sessions sees it."""
 
     async def served(self, numbers: Sequence[int], batches: int, size: int) -> int:
-        """Each session gets items, a worker takes it whole and completes it with a turn."""
+        """Each session gets a batch, a worker takes all of them and completes each with a turn."""
+        names = [session_id(number) for number in numbers]
         for _ in range(batches):
-            await asyncio.gather(*(self._enqueue(number, size) for number in numbers))
-            taken = await asyncio.gather(*(self._take() for _ in numbers))
-            if len(set(taken)) != len(numbers):
-                raise RuntimeError("a session was taken twice")
-        return batches * len(numbers) * size
+            for place in range(size):
+                queued = await self.store.work.enqueue_many(
+                    (name, payload(place)) for name in names
+                )
+                if not all(isinstance(one, Batch) for one in queued):
+                    raise RuntimeError("a batch was refused")
+            for _ in range(size):
+                taken = await self.store.work.take_many(len(names))
+                if {one.lease.session for one in taken} != set(names):
+                    raise RuntimeError("a session was taken twice, or not at all")
+                await asyncio.gather(*(self._complete(one) for one in taken))
+        return batches * len(names) * size
 
-    async def _enqueue(self, number: int, size: int) -> None:
-        payloads = [payload(place) for place in range(size)]
-        await self.store.work.enqueue(session_id(number), *payloads)
-
-    async def _take(self) -> str:
-        taken = await self.store.work.take()
-        if taken is None:
-            raise RuntimeError("nothing to take")
+    async def _complete(self, taken: Taken) -> None:
         draft = self.store.turns.begin(taken.lease)
         draft.complete(taken.claim)
         await draft.commit(release=True)
-        return taken.lease.session
 
 
 def open_blocking(path: Path) -> Threaded:

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
+_ONLY_TEXT = frozenset((str,))
 
 
 def _plain(value: object) -> object:
@@ -139,16 +140,25 @@ def _flaw(value: object, depth: int) -> tuple[str, str] | None:
 
 
 def _object_flaw(value: dict[Any, Any], depth: int) -> tuple[str, str] | None:
-    if len({str.__str__(key) for key in value if isinstance(key, str)}) < sum(
-        isinstance(key, str) for key in value
-    ):
-        return "", "an object names the same key twice"
+    if not _ONLY_TEXT.issuperset(map(type, value)):
+        flaw = _key_flaw(value)
+        if flaw is not None:
+            return flaw
     for key, item in value.items():
-        if not isinstance(key, str):
-            return "", f"object keys must be text, got {type(key).__name__}"
         flaw = None if type(item) in _SIMPLE else _flaw(item, depth + 1)
         if flaw is not None:
             return f".{key[:64]}{flaw[0]}", flaw[1]
+    return None
+
+
+def _key_flaw(value: dict[Any, Any]) -> tuple[str, str] | None:
+    """Subclasses of text may differ and still be written alike."""
+    texts = [str.__str__(key) for key in value if isinstance(key, str)]
+    if len(set(texts)) < len(texts):
+        return "", "an object names the same key twice"
+    for key in value:
+        if not isinstance(key, str):
+            return "", f"object keys must be text, got {type(key).__name__}"
     return None
 
 

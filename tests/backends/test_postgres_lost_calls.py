@@ -50,21 +50,21 @@ class Cut:
     """The next call is carried out or not, and its answer is lost in both cases."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._call = Line._call
+        self._fetch = Line._fetch
         self.applied: bool | None = None
         self.meanwhile: Callable[[], object] = int
         cut = self
 
-        async def lossy(line: Line, group: Any, mode: int) -> Any:
+        async def lossy(line: Line, group: Any, text: str, arguments: Any) -> Any:
             if cut.applied is None:
-                return await cut._call(line, group, mode)
+                return await cut._fetch(line, group, text, arguments)
             if cut.applied:
-                await cut._call(line, group, mode)
+                await cut._fetch(line, group, text, arguments)
                 cut.meanwhile()
             cut.applied = None
             raise ConnectionLost("cut")
 
-        monkeypatch.setattr(Line, "_call", lossy)
+        monkeypatch.setattr(Line, "_fetch", lossy)
 
 
 @pytest.fixture

@@ -22,8 +22,9 @@ from ledgerstone.sql.migrate import functions, migrations
 from ledgerstone.testing.servers.places import Places
 from tests.backends.statement_variants import variants
 
-# bigint, text, bytea; text[], varchar[], bigint[], bytea[]; jsonb, which is text to both drivers.
-KNOWN_TYPES = {20, 25, 17, 1009, 1015, 1016, 1001, 3802}
+# bigint, text, bytea; text[], varchar[], bigint[], bytea[]; jsonb, which is text to both drivers;
+# xid, which is a whole number to them.
+KNOWN_TYPES = {20, 25, 17, 1009, 1015, 1016, 1001, 3802, 28}
 # Role, run and count of new rows are short: integer and smallint.
 NARROW_TYPES = {23, 21}
 NARROW_ROWS = re.compile(r"insert into (nodes|turns) ")

@@ -17,6 +17,7 @@ from ledgerstone.backends import postgres_psycopg
 from ledgerstone.backends.postgres import open_postgres
 from ledgerstone.errors import OutcomeUnknown, Timeout, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
+from ledgerstone.testing.faults.postgres_cuts import COMMIT, PLANNED
 from ledgerstone.testing.faults.postgres_silence import (
     falls_silent_at,
     fell_silent,
@@ -123,7 +124,7 @@ def test_a_commit_that_is_not_answered(
         for n in range(scale(4, 40)):
             planned = n % 2 == 0
             command = commit_of("s", f"turn {n}", "x", create=not planned)
-            falls_silent_at(proxy, partial(warm, store), b"ledger_apply" if planned else b"COMMIT")
+            falls_silent_at(proxy, partial(warm, store), PLANNED if planned else COMMIT)
             waited = timed(f"commit {n}", partial(backend.write, command))
             line.violations += judge(waited, LIMIT_S)
             if not isinstance(waited.error, OutcomeUnknown):

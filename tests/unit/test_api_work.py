@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import AsyncStore, ClaimLost, Fenced, Store, Timeout
+from ledgerstone import AsyncStore, ClaimLost, Fenced, Store, Timeout, Unavailable
 from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command
@@ -124,6 +124,60 @@ class TestTaking:
                 assert "TakeWork" in backend.written
                 assert await store.leases.get("s") is None
                 assert await state(store) == [(None, 0, None)]
+
+        asyncio.run(main())
+
+
+class TestTakingMany:
+    def test_an_idle_look_writes_nothing(self) -> None:
+        async def main() -> None:
+            backend = Watched()
+            async with AsyncStore(backend) as store:
+                await store.sessions.create(id="s")
+                await store.work.enqueue("s", 1, delay_s=60)
+                backend.written.clear()
+                assert await store.work.take_many(5) == []
+                assert backend.written == []
+
+        asyncio.run(main())
+
+    def test_cancelled_while_it_takes_it_leaves_nothing_behind(self) -> None:
+        async def main() -> None:
+            backend = Watched()
+            async with AsyncStore(backend) as store:
+                for name in "abc":
+                    await store.sessions.create(id=name)
+                    await store.work.enqueue(name, 1)
+                backend.slow_s = 0.05
+                task = asyncio.create_task(store.work.take_many(3))
+                await asyncio.sleep(0.07)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await asyncio.sleep(0.3)
+                assert backend.written.count("TakeWork") == 3
+                for name in "abc":
+                    assert await store.leases.get(name) is None
+                    (batch,) = await store.work.list(name)
+                    assert (batch.claim, batch.attempts) == (None, 0)
+
+        asyncio.run(main())
+
+    def test_an_error_in_the_middle_keeps_what_was_taken(self) -> None:
+        class Failing(Watched):
+            def write(self, command: Command[Any]) -> Any:
+                if isinstance(command, TakeWork) and self.written.count("TakeWork") == 2:
+                    raise Unavailable("gone for a moment")
+                return super().write(command)
+
+        async def main() -> None:
+            async with AsyncStore(Failing()) as store:
+                for name in "abc":
+                    await store.sessions.create(id=name)
+                    await store.work.enqueue(name, 1)
+                assert len(await store.work.take_many(3)) == 2
+                with pytest.raises(Unavailable):
+                    await store.work.take_many(1)
 
         asyncio.run(main())
 

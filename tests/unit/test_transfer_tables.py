@@ -93,3 +93,13 @@ def test_the_root_is_of_content_order_and_table() -> None:
     assert root(one, ("ready", ("s", "q"))) == root(one)
     assert root_of([]) != root_of([Tally().root("t")])
     assert root_of([Tally().root("t")]) != root_of([Tally().root("u")])
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
+def test_rows_are_the_same_however_many_come_at_once(count: int) -> None:
+    rows = [("s", n, b"x" * (n % 3), None) for n in range(count)]
+    whole, single = Tally(), Tally()
+    size = whole.add("nodes", rows)
+    assert size == sum(single.add("nodes", [row]) for row in rows)
+    assert whole.differs(single) is None
+    assert whole.root("t") == single.root("t")

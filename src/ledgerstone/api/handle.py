@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
+from ledgerstone.api.loop_async import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import Misuse, StoreClosed
-from ledgerstone.ports.backend import Backend
+from ledgerstone.errors import LedgerstoneError, Misuse, StoreClosed
+from ledgerstone.ports.backend import Backend, Grouping
 
 A = TypeVar("A")
 
@@ -63,6 +65,13 @@ class AsyncHandle:
 
     async def write(self, command: Command[A]) -> A:
         return await self.backend.awrite(command)
+
+    async def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        """Each by itself: its answer, or its error in its place."""
+        backend = self.backend
+        if isinstance(backend, Grouping):
+            return await backend.awrite_many(commands)
+        return await each(self.write, commands)
 
     async def ask(self, query: Query[A]) -> A:
         """The answer to one query."""

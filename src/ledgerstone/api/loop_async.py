@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, Generic, TypeVar
+
+from ledgerstone.errors import LedgerstoneError
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Any")
@@ -20,6 +22,17 @@ async def pause(seconds: float) -> None:
 async def offload(work: Callable[[], T]) -> T:
     """Run blocking work beside the loop; cancelling the caller does not interrupt it."""
     return await asyncio.to_thread(work)
+
+
+async def each(
+    call: Callable[[S], Coroutine[Any, Any, T]], given: Sequence[S]
+) -> list[T | LedgerstoneError]:
+    """All of them side by side: what each answers, or its error in its place."""
+    found = await asyncio.gather(*(call(one) for one in given), return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException) and not isinstance(one, LedgerstoneError):
+            raise one
+    return found  # type: ignore[return-value]
 
 
 # The loop keeps only weak references to tasks; what is given back must get there all the same.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
-from ledgerstone.api.work_take_async import send
+from ledgerstone.api.work_take_async import send, send_many
 from ledgerstone.clock import US_PER_S, monotonic_s
 from ledgerstone.commands.work import (
     AbandonClaim,
@@ -20,11 +20,12 @@ from ledgerstone.commands.work import (
     RenewClaim,
     TakeWork,
 )
-from ledgerstone.errors import ClaimLost, Fenced, Timeout
+from ledgerstone.errors import ClaimLost, Fenced, LedgerstoneError, Timeout
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Taken
 
+TakenList: TypeAlias = list[Taken]
 POLL_S = 1.0
 """So long at most nobody looks: a change that was not told of, or a lease that ran out."""
 RACE_PAUSE_S = 0.01
@@ -46,6 +47,21 @@ async def take(handle: AsyncHandle, request: Request) -> Taken | None:
         if due_us is None or due_us > handle.clock.now_us():
             return None
     return await send(handle, _command(handle.tenant, request))
+
+
+async def take_many(handle: AsyncHandle, request: Request, most: int) -> TakenList:
+    """As many sessions as there are, at most `most`."""
+    if not _looks_by_itself(handle):
+        due_us = await _next_due_us(handle, request)
+        if due_us is None or due_us > handle.clock.now_us():
+            return []
+    found = await send_many(handle, [_command(handle.tenant, request) for _ in range(most)])
+    taken = [one for one in found if isinstance(one, Taken)]
+    for one in found:
+        # With something in hand, an error can wait until somebody asks for more.
+        if isinstance(one, LedgerstoneError) and not taken:
+            raise one
+    return taken
 
 
 def _looks_by_itself(handle: AsyncHandle) -> bool:

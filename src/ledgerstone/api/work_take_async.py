@@ -10,6 +10,7 @@ from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import finish
 from ledgerstone.commands.work import AbandonClaim, TakeWork
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.ports.backend import Grouping
 from ledgerstone.records.work import Taken
 
 
@@ -21,6 +22,37 @@ async def send(handle: AsyncHandle, command: TakeWork) -> Taken | None:
     except asyncio.CancelledError:
         finish(_undo(handle, task))
         raise
+
+
+async def send_many(
+    handle: AsyncHandle, commands: list[TakeWork]
+) -> list[Taken | LedgerstoneError]:
+    """The same for several; who finds nothing is left out."""
+    task = asyncio.create_task(_take_all(handle, commands))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        finish(_undo_all(handle, task))
+        raise
+
+
+async def _take_all(
+    handle: AsyncHandle, commands: list[TakeWork]
+) -> list[Taken | LedgerstoneError]:
+    if isinstance(handle.backend, Grouping):
+        found = await handle.backend.awrite_many(commands)
+        return [one for one in found if one is not None]
+    # Elsewhere they stand in one line anyway, and the first who finds nothing is the last to look.
+    taken: list[Taken | LedgerstoneError] = []
+    for command in commands:
+        try:
+            one = await handle.write(command)
+        except LedgerstoneError as error:
+            return [*taken, error]
+        if one is None:
+            break
+        taken.append(one)
+    return taken
 
 
 async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
@@ -42,3 +74,12 @@ async def _undo(handle: AsyncHandle, task: asyncio.Task[Taken | None]) -> None:
         taken = await task
         if taken is not None:
             await hand_back(handle, taken)
+
+
+async def _undo_all(
+    handle: AsyncHandle, task: asyncio.Task[list[Taken | LedgerstoneError]]
+) -> None:
+    for one in await task:
+        if isinstance(one, Taken):
+            with suppress(LedgerstoneError):
+                await hand_back(handle, one)

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
+from ledgerstone.api.loop_blocking import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import Misuse, StoreClosed
-from ledgerstone.ports.backend import Backend
+from ledgerstone.errors import LedgerstoneError, Misuse, StoreClosed
+from ledgerstone.ports.backend import Backend, Grouping
 
 A = TypeVar("A")
 
@@ -64,6 +66,13 @@ class Handle:
 
     def write(self, command: Command[A]) -> A:
         return self.backend.write(command)
+
+    def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        """Each by itself: its answer, or its error in its place."""
+        backend = self.backend
+        if isinstance(backend, Grouping):
+            return backend.write_many(commands)
+        return each(self.write, commands)
 
     def ask(self, query: Query[A]) -> A:
         """The answer to one query."""

@@ -5,14 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.work_hold_blocking import Taking, WorkHold, taking
 from ledgerstone.api_sync.handle import Handle
-from ledgerstone.api_sync.taking import Request, abandonment_of, failure_of, renewal_of
+from ledgerstone.api_sync.taking import (
+    Request,
+    TakenList,
+    abandonment_of,
+    failure_of,
+    renewal_of,
+    take_many,
+)
 from ledgerstone.commands.work import (
     CancelWork,
     ClaimWork,
@@ -23,11 +30,11 @@ from ledgerstone.commands.work import (
     ListWork,
     ReplayWork,
 )
-from ledgerstone.errors import ClaimLost, InvalidValue, NotSupported
+from ledgerstone.errors import ClaimLost, InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake import work as intake
 from ledgerstone.intake.checks import LIMIT_DEFAULT, SessionRef, Time
-from ledgerstone.intake.work import BatchRef
+from ledgerstone.intake.work import BatchRef, Keywords
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
@@ -46,9 +53,11 @@ from ledgerstone.records.work import (
 )
 
 BatchList: TypeAlias = list[Batch]
+Outcomes: TypeAlias = list[Batch | LedgerstoneError]
 StuckList: TypeAlias = list[Stuck]
 CLAIM_TTL_S = 900.0
 HOLD_TTL_S = 60.0
+TAKE_MAX = 1000
 
 
 class Work:
@@ -100,6 +109,27 @@ class Work:
         )
         return self._handle.write(EnqueueWork(tenant=self._handle.tenant, batch=batch))
 
+    def enqueue_many(
+        self, work: Iterable[tuple[SessionRef, Any]], **how: Unpack[Keywords]
+    ) -> Outcomes:
+        """Pairs of session and payload: a batch each, as `enqueue` makes it, for less than one by
+        one on a server.
+
+        Each is queued by itself, and all are durable before this answers: the batches in order;
+        in place of one that was refused, its error. Keywords as of `enqueue`, for all of them.
+        """
+        pairs = intake.pairs(work)
+        intake.check_keywords(how)
+        names = ids.new_ids(len(pairs)) if pairs else []
+        commands = [
+            EnqueueWork(
+                tenant=self._handle.tenant,
+                batch=intake.new_batch(checks.session_id(session), (payload,), id=id, **how),
+            )
+            for id, (session, payload) in zip(names, pairs, strict=True)
+        ]
+        return self._handle.write_many(commands)
+
     def claim(
         self,
         lease: AnyLease,
@@ -148,6 +178,24 @@ class Work:
         awaited, or entered with `with`, which is `hold` with the same arguments.
         """
         return taking(self._handle, _request(queue, owner, ttl_s, max))
+
+    def take_many(
+        self,
+        sessions: int,
+        *,
+        queue: str = QUEUE_DEFAULT,
+        owner: str | None = None,
+        ttl_s: float = HOLD_TTL_S,
+        max: int = 1,  # noqa: A002
+    ) -> TakenList:
+        """As many sessions as have work and no owner, at most `sessions`, as `take` gives them.
+
+        Fewer, or none, when there are not so many; for less than one by one on a server.
+        """
+        most = checks.positive(sessions, "sessions")
+        if most > TAKE_MAX:
+            raise InvalidValue("sessions", f"at most {TAKE_MAX} at a time, not {most}")
+        return take_many(self._handle, _request(queue, owner, ttl_s, max), most)
 
     def hold(
         self,

@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from ledgerstone.backends.postgres_changes import PostgresChanges
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, translate
@@ -27,6 +29,7 @@ from ledgerstone.backends.postgres_refusals import (
 )
 from ledgerstone.backends.postgres_schema import check_server, prepare_schema
 from ledgerstone.backends.postgres_take import QueueLine, is_queued
+from ledgerstone.backends.postgres_together import await_together, write_together
 from ledgerstone.backends.postgres_urls import Target, parse_target
 from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 DURABILITIES = ("power", "process")
+HEAD_WAIT_MS = 2000
 
 
 def open_postgres(
@@ -113,12 +117,15 @@ class Face:
         timeout_s = target.connect_timeout_s
         self.pool = Pool(make_driver(target, target.pool_size), timeout_s, known=known)
         self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
-        self._hot_pool = Pool(make_driver(target, 1), timeout_s, known=True)
-        line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls)
+        # What waits for a head waits for all that is behind it.
+        hot = msgspec.structs.replace(target, lock_timeout_ms=HEAD_WAIT_MS)
+        self._hot_pool = Pool(make_driver(hot, 1), timeout_s, known=True)
+        line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls, lone=target.prepare)
         self.slow.heads = line.heads
         self.hot = make_flusher(line, self.slow)
         self._queue_pool = Pool(make_driver(target, 1), timeout_s, known=True)
-        queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims)
+        lone = target.prepare and not target.rls
+        queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims, lone=lone)
         self.queue = make_flusher(queue, self.slow)
 
     def fast(self, command: Command[Any]) -> Any:
@@ -196,14 +203,14 @@ class PostgresBackend:
 
     async def awrite(self, command: Command[A]) -> A:
         """Cancelling the wait does not touch the command."""
-        import asyncio
-
         face = self._face()
         fast = face.fast(command)
         try:
             if fast is not None:
                 answer: A = await fast.write(command)
             else:
+                import asyncio
+
                 task = asyncio.get_running_loop().create_task(face.slow.write(command))
                 answer = await asyncio.shield(task)
         except OutcomeUnknown as error:
@@ -211,6 +218,22 @@ class PostgresBackend:
             raise
         self._changes.tell_of(answer)
         return answer
+
+    def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        self._check_usable()
+        return self._told(write_together(self._blocking, commands))
+
+    async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        """Cancelling the wait touches none of them."""
+        return self._told(await await_together(self._face(), commands))
+
+    def _told(self, found: list[Any]) -> list[Any]:
+        for one in found:
+            if isinstance(one, OutcomeUnknown):
+                one.spent = True
+            elif not isinstance(one, LedgerstoneError):
+                self._changes.tell_of(one)
+        return found
 
     def join(self, command: Command[A], connection: object) -> A:
         self._check_usable()

@@ -119,13 +119,19 @@ class Parcel:
         for asked in group:
             self._command(asked)
         self._heads(group)
-        rows: dict[str, list[tuple[int, Row]]] = {}
+        rows: dict[str, list[tuple[int, list[Row]]]] = {}
         for place, asked in enumerate(group, start=1):
             if asked.plan is not None:
                 for statement, written in asked.plan.writes.items():
-                    rows.setdefault(statement, []).extend([(place, row) for row in written])
+                    if statement in rows:
+                        rows[statement].append((place, written))
+                    else:
+                        rows[statement] = [(place, written)]
         for section in SECTIONS:
-            self._section(section, rows.get(section.statement, ()))
+            if section.statement in rows:
+                self._section(section, rows[section.statement])
+            else:
+                self.at += (0, 0, 0, 0)
 
     def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
         """What `apply_planned` is called with; None when a text can not travel as it is."""
@@ -163,16 +169,18 @@ class Parcel:
             self.texts += _head_texts(head)
             self.blobs += _head_bytes(head)
 
-    def _section(self, section: Section, rows: Sequence[tuple[int, Row]]) -> None:
-        self._begin(len(rows))
-        if rows and section.statement not in _OFTEN:
+    def _section(self, section: Section, rows: Sequence[tuple[int, list[Row]]]) -> None:
+        self._begin(sum([len(written) for _, written in rows]))
+        if section.statement not in _OFTEN:
             self.mode |= HAS_RARE
         ints, texts, blobs = self.ints, self.texts, self.blobs
-        for place, row in rows:
-            ints.append(place)
-            ints += section.ints(row)
-            texts += section.texts(row)
-            blobs += section.blobs(row)
+        ints_of, texts_of, blobs_of = section.ints, section.texts, section.blobs
+        for place, written in rows:
+            for row in written:
+                ints.append(place)
+                ints += ints_of(row)
+                texts += texts_of(row)
+                blobs += blobs_of(row)
 
 
 def _list(numbers: Sequence[int | None]) -> str:

@@ -68,7 +68,9 @@ class AsyncpgConnection:
     ) -> Any:
         """The call, with what the driver raises said in the words of the port."""
         try:
-            return await call(text, *map(_sent, arguments), timeout=timeout_s)
+            if list in map(type, arguments):
+                arguments = [*map(_sent, arguments)]
+            return await call(text, *arguments, timeout=timeout_s)
         except asyncpg.PostgresError as error:
             if self.raw.is_closed() or is_ending(error.sqlstate):
                 self.drop()

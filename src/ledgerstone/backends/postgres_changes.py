@@ -33,6 +33,7 @@ IDLE_S = 5.0
 SEND_TIMEOUT_S = 2.0
 END_S = 5.0
 CHANNEL_CHARS = 63
+_NO_NEWS = (Taken, Claim)
 
 
 class PostgresChanges(Changes):
@@ -62,7 +63,7 @@ class PostgresChanges(Changes):
         no news to those who wait for some."""
         if answer is None or answer is False or answer == []:
             return
-        if not isinstance(answer, Taken | Claim):
+        if not isinstance(answer, _NO_NEWS):
             self.tell()
 
     def hear(self) -> None:

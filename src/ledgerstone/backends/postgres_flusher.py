@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 32
 """How many waiters are woken in one round of an event loop."""
+LOOK_S = 1.0
+"""How often a thread that waits looks whether somebody still sends."""
 
 
 class Slow(Protocol):
@@ -57,50 +59,132 @@ class Gathering(Protocol):
 
 
 class BlockingFlusher:
-    """Commands of all threads, over one connection at a time."""
+    """Commands of all threads, over one connection at a time.
+
+    One of the threads that wait sends for all of them. Whoever is answered goes at once, and the
+    right to send is handed to one that still waits: so those who are woken gather behind a call,
+    and not behind each other.
+    """
 
     def __init__(self, line: Gathering, slow: Slow) -> None:
         self._line = line
         self._slow = slow
         self._gate = threading.Lock()
-        self._sending = threading.Lock()
+        self._sender: Job | None = None
+        """Whose thread sends; one that is done does not send any more, whether it said so or not.
+        What stands here is changed only behind the gate."""
+        self._sent: list[Job] = []
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
         job = Job(command, monotonic_s() + self._line.limit_s)
-        with self._gate:
-            self._line.admit(job)
         try:
-            if not job.done:
-                self._send_until_done(job)
+            if not self._enter(job):
+                self._wait(job)
+            while not job.done:
+                self._send(job)
         except BaseException:
             with self._gate:
-                self._line.withdraw(job)
+                self._abandon(job)
             raise
+        finally:
+            if self._sender is job:
+                self._stop(job)
+        return self._answer(job)
+
+    def write_many(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """Carry out commands together: the answer of each, or its error in its place."""
+        ends_s = monotonic_s() + self._line.limit_s
+        jobs = [Job(command, ends_s) for command in commands]
+        found: list[Any] = []
+        try:
+            with self._gate:
+                for job in jobs:
+                    self._line.admit(job)
+                    if job.done:
+                        self._line.ended.remove(job)
+            for job in jobs:
+                try:
+                    self._see_through(job)
+                    found.append(self._answer(job))
+                except LedgerstoneError as error:
+                    found.append(error)
+        except BaseException:
+            with self._gate:
+                for job in jobs:
+                    if not job.done:
+                        self._abandon(job)
+            raise
+        return found
+
+    def _see_through(self, job: Job) -> None:
+        """Until a command that was admitted is done: wait for who sends, or send."""
+        with self._gate:
+            if job.done:
+                return
+            sends = self._is_free()
+            if sends:
+                self._sender = job
+            else:
+                job.future = threading.Lock()
+                job.future.acquire()
+        try:
+            if not sends:
+                self._wait(job)
+            while not job.done:
+                self._send(job)
+        finally:
+            if self._sender is job:
+                self._stop(job)
+
+    def _answer(self, job: Job) -> Any:
         if job.slow:
             return run_now(_carry_out(job, self._slow))
         if job.error is not None:
             raise job.error
         return job.answer
 
-    def _send_until_done(self, job: Job) -> None:
-        if not self._sending.acquire(timeout=max(job.ends_s - monotonic_s(), 0)):
-            with self._gate:
-                began = not (job.done or self._line.withdraw(job))
-            if not job.done or job.error is None:
-                raise _over(began=began)
-            return
-        try:
-            while not job.done:
-                self._send()
-        finally:
-            self._sending.release()
+    def _enter(self, job: Job) -> bool:
+        """True when there is nothing to wait for: answered already, or this thread is to send."""
+        with self._gate:
+            self._line.admit(job)
+            if job.done:
+                self._line.ended.remove(job)
+                return True
+            if self._is_free():
+                self._sender = job
+                return True
+            job.future = threading.Lock()
+            job.future.acquire()
+            return False
 
-    def _send(self) -> None:
+    def _is_free(self) -> bool:
+        return self._sender is None or self._sender.done
+
+    def _wait(self, job: Job) -> None:
+        """Until the command is done, or this thread is to send."""
+        bell = job.future
+        while not bell.acquire(timeout=min(max(job.ends_s - monotonic_s(), 0), LOOK_S)):
+            with self._gate:
+                if job.done or self._sender is job:
+                    return
+                if self._is_free():
+                    # Whoever was to send was stopped before it could hand that on.
+                    self._sender = job
+                    return
+                if job.ends_s <= monotonic_s():
+                    raise _over(began=not self._abandon(job) or job.unsure)
+
+    def _abandon(self, job: Job) -> bool:
+        """Nobody waits for it any more; False when it was begun."""
+        job.future, job.ends_s = None, 0.0
+        return job not in self._sent and self._line.withdraw(job)
+
+    def _send(self, job: Job) -> None:
         line = self._line
         with self._gate:
             _drop_overdue(line)
-            group = line.take()
+            group = self._sent = line.take()
         judged, unsure = None, True
         try:
             if group:
@@ -111,7 +195,38 @@ class BlockingFlusher:
             # After a Ctrl-C too: nobody may wait for ever, whoever was in that call.
             with self._gate:
                 line.settle(group, judged, unsure=unsure)
-                line.ended.clear()
+                self._sent = []
+                bells = self._hand_on(job)
+            for bell in bells:
+                bell.release()
+
+    def _stop(self, job: Job) -> None:
+        """The sender's thread goes on with something else before its command is done."""
+        with self._gate:
+            waiting = self._line.waiting
+            # What a Ctrl-C left over while the answers were read.
+            left = [one for one in self._sent if not one.done and one not in waiting]
+            self._line.settle(left, None, unsure=True)
+            self._sent = []
+            bells = self._hand_on(job) if self._sender is job else []
+        for bell in bells:
+            bell.release()
+
+    def _hand_on(self, job: Job) -> list[Any]:
+        """The bells of all that are done, and, when the sender is, of one that sends after it."""
+        line = self._line
+        ended, line.ended = line.ended, []
+        bells = [one.future for one in ended if one.future is not None and one is not job]
+        if not (job.done or line.waiting):
+            # Its place in the line was lost to a Ctrl-C: the slow way is right for everything.
+            line.withdraw(job)
+            job.slow = job.done = True
+        if job.done or job.ends_s == 0.0:
+            self._sender = next((one for one in line.waiting if one.future is not None), None)
+            if self._sender is not None:
+                # The last to be woken: what the others send next may go along.
+                bells.append(self._sender.future)
+        return bells
 
 
 class AsyncFlusher:
@@ -125,18 +240,23 @@ class AsyncFlusher:
 
     async def write(self, command: Command[Any]) -> Any:
         """Cancelling the wait does not touch the command."""
+        return await self.begin(command)
+
+    def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+        """Let it wait for the next call; what it will answer."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         job = Job(command, monotonic_s() + self._line.limit_s)
-        future = job.future = loop.create_future()
+        future: asyncio.Future[Any] = loop.create_future()
+        job.future = future
         self._line.admit(job)
         if self._line.ended:
             self._deliver(loop)
         if self._sender is None and self._line.waiting:
             # It begins after this round of the loop: all that its tasks send by then is one group.
             self._sender = loop.create_task(self._serve(loop))
-        return await future
+        return future
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         line = self._line
@@ -186,10 +306,9 @@ class AsyncFlusher:
 def _drop_overdue(line: Gathering) -> None:
     """Who waited until the time was over is told so, and not sent."""
     now_s = monotonic_s()
-    if line.waiting and line.waiting[0].ends_s <= now_s:
-        for job in [job for job in line.waiting if job.ends_s <= now_s]:
-            job.error = _over(began=job.unsure)
-            line.withdraw(job)
+    for job in [job for job in line.waiting if job.ends_s <= now_s]:
+        job.error = _over(began=job.unsure)
+        line.withdraw(job)
 
 
 def _over(*, began: bool) -> LedgerstoneError:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ledgerstone.backends import postgres_lone, postgres_lone_work
 from ledgerstone.backends.postgres_apply import (
     CHECK_IDS,
     SKIP_LOCKED,
@@ -35,6 +36,7 @@ from ledgerstone.commands.leases import ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.sql.tx import Row
 
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 4 * 1024 * 1024
@@ -120,7 +122,9 @@ def _is_plain(command: CommitTurn) -> bool:
 class Line:
     """What waits, what is known, and what became of a call."""
 
-    def __init__(self, pool: Pool, limit_s: float, clock: ServerClock, *, rls: bool) -> None:
+    def __init__(
+        self, pool: Pool, limit_s: float, clock: ServerClock, *, rls: bool, lone: bool = False
+    ) -> None:
         self.heads = Heads()
         self.claims = Claims()
         self.waiting: deque[Job] = deque()
@@ -129,17 +133,19 @@ class Line:
         self._pool = pool
         self._clock = clock
         self._rls = rls
-        self._behind: dict[Key, deque[Job]] = {}
+        self._lone = lone and not rls
+        self._of: dict[Key, deque[Job]] = {}
+        """By session: the command that is on its way, and those that wait behind it."""
 
     # --- gathering
 
     def admit(self, job: Job) -> None:
         """Take a command in: planned at once, unless another of its session is on its way."""
-        behind = self._behind.get(job.key)
-        if behind is not None:
-            behind.append(job)
+        mine = self._of.get(job.key)
+        if mine is not None:
+            mine.append(job)
             return
-        self._behind[job.key] = deque()
+        self._of[job.key] = deque((job,))
         if not self._prepare(job):
             self._finish(job, slow=True)
 
@@ -179,13 +185,13 @@ class Line:
     def take(self) -> list[Job]:
         """The next group, in the order they came; what does not fit in stays."""
         group: list[Job] = []
-        later: list[Job] = []
+        later: deque[Job] = deque()
         size, runs = 0, set[tuple[str, str]]()
-        while self.waiting and len(group) < GROUP_MAX and size < GROUP_BYTES_MAX:
-            job = self.waiting.popleft()
+        for job in self.waiting:
             asked = job.asked
             assert asked is not None
-            if self._rls and group and asked.key[0] != group[0].key[0]:
+            full = len(group) >= GROUP_MAX or size >= GROUP_BYTES_MAX
+            if full or (self._rls and group and asked.key[0] != group[0].key[0]):
                 later.append(job)
                 continue
             if asked.plan is not None and asked.plan.flags & MAKES_RUN:
@@ -198,7 +204,8 @@ class Line:
                 runs.add(run)
             group.append(job)
             size += job.bytes
-        self.waiting.extendleft(reversed(later))
+        # In one go, so that a Ctrl-C can not lose any of them.
+        self.waiting = later
         return group
 
     # --- what became of them
@@ -208,11 +215,12 @@ class Line:
         while True:
             job.slow, job.done = slow, True
             self.ended.append(job)
-            behind = self._behind.get(job.key)
-            if not behind:
-                self._behind.pop(job.key, None)
+            mine = self._of[job.key]
+            mine.popleft()
+            if not mine:
+                del self._of[job.key]
                 return
-            job = behind.popleft()
+            job = mine[0]
             if self._prepare(job):
                 return
             slow = True
@@ -263,24 +271,31 @@ class Line:
             self._finish(job, slow=True)
 
     def withdraw(self, job: Job) -> bool:
-        """A command that nobody began is not carried out later; False when somebody did."""
+        """A command that is not in a call is not carried out later; False when it was in one."""
+        mine = self._of.get(job.key)
+        if mine is None or job not in mine:
+            return False
+        if job is not mine[0]:
+            mine.remove(job)
+            return True
         if job in self.waiting:
             self.waiting.remove(job)
-            self._finish(job)
-            return True
-        if job in self._behind.get(job.key, ()):
-            self._behind[job.key].remove(job)
-            return True
-        return False
+        self._finish(job)
+        return True
 
     # --- the call
 
     async def call(self, group: Sequence[Job]) -> Judged | None:
         """One call for all of them, again when that may help; None when nothing was carried out.
         ConnectionLost when nobody knows."""
-        mode = 0
-        for _ in range(SENDS_MAX):
+        mode, alone = 0, self._lone and len(group) == 1 and _fits_alone(group[0].plan)
+        for _ in range(SENDS_MAX + alone):
             try:
+                if alone:
+                    alone = False
+                    judged = await self._call_alone(group)
+                    if judged is not None:
+                        return judged
                 return await self._call(group, mode)
             except ServerSaid as error:
                 if error.sqlstate == TAKEN:
@@ -299,16 +314,33 @@ class Line:
         arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
         if arguments is None:
             raise BadText("a text that can not travel as it is")
+        rows = await self._fetch(group, statements()["apply_planned"].text, arguments)
+        judged = read_answer(rows, asked)
+        self._clock.seen(judged.clock_us)
+        return judged
+
+    async def _call_alone(self, group: Sequence[Job]) -> Judged | None:
+        """The only command by a statement of its own; None when something is not as planned."""
+        made = group[0].plan
+        assert made is not None
+        lone = postgres_lone if "insert_node" in made.writes else postgres_lone_work
+        call = lone.call_of(made, self._clock.given_us())
+        judged = None if call is None else postgres_lone.judged(await self._fetch(group, *call))
+        if judged is not None:
+            self._clock.seen(judged.clock_us)
+        return judged
+
+    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            text = statements()["apply_planned"].text
-            rows = await connection.fetch(text, arguments, left_s)
+            return await connection.fetch(text, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise
         finally:
             self._pool.give_back(connection)
-        judged = read_answer(rows, asked)
-        self._clock.seen(judged.clock_us)
-        return judged
+
+
+def _fits_alone(plan: Plan | None) -> bool:
+    return postgres_lone.fits(plan) or postgres_lone_work.fits(plan)

@@ -84,7 +84,7 @@ def _names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",")]
 
 
-def _kind(column: list[Any]) -> type | None:
+def _kind(column: Sequence[Any]) -> type | None:
     """The type of a column's values; None when it has none."""
     for value in column:
         if value is not None:
@@ -95,8 +95,10 @@ def _kind(column: list[Any]) -> type | None:
 def in_chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
     """Rows in parts that are bounded in number and in bytes."""
     parts, begin, size = list[Sequence[Row]](), 0, 0
+    long = [n for n, column in enumerate(zip(*rows, strict=True)) if _kind(column) is bytes]
     for n, row in enumerate(rows):
-        size += sum([len(value) for value in row if isinstance(value, bytes)])
+        for column in long:
+            size += len(row[column] or b"")
         if n + 1 - begin >= CHUNK_ROWS or size >= CHUNK_BYTES:
             parts.append(rows[begin : n + 1])
             begin, size = n + 1, 0

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import generators, pq, waiting
+from psycopg import _cmodule, generators, pq, waiting
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import make_conninfo
@@ -236,6 +236,10 @@ class _Whole(Dumper):
         return b"%d" % obj
 
 
+# The same, compiled, where the driver has it: a turn has thirty of them.
+_whole: type[Dumper] = getattr(_cmodule._psycopg, "_IntOrSubclassDumper", _Whole)
+
+
 class _Array(Dumper):
     """A list in the binary form of an array; psycopg would write it as text."""
 
@@ -284,13 +288,14 @@ class _TextLoader(Loader):
     format = pq.Format.BINARY
 
     def load(self, data: Any) -> str:
-        return from_column(bytes(data).decode())
+        text = str(data, "utf-8")
+        return from_column(text) if "\x01" in text else text
 
 
 def teach(adapters: AdaptersMap) -> None:
     """How values travel: whole numbers untyped, sums as int, text with what no column can hold."""
-    adapters.register_dumper(int, _Whole)
-    adapters.register_dumper(bool, _Whole)
+    adapters.register_dumper(int, _whole)
+    adapters.register_dumper(bool, _whole)
     adapters.register_dumper(str, _Text)
     adapters.register_dumper(Ints, _Ints)
     adapters.register_dumper(Texts, _Texts)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ledgerstone.backends import postgres_lone_work
 from ledgerstone.backends.postgres_apply import HEAD_COLUMNS
 from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_clock import ServerClock
@@ -115,7 +116,14 @@ class QueueLine:
     """Commands that wait for the next call, and what became of those that were sent."""
 
     def __init__(
-        self, pool: Pool, limit_s: float, clock: ServerClock, heads: Heads, claims: Claims
+        self,
+        pool: Pool,
+        limit_s: float,
+        clock: ServerClock,
+        heads: Heads,
+        claims: Claims,
+        *,
+        lone: bool = False,
     ) -> None:
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
@@ -124,6 +132,7 @@ class QueueLine:
         self._clock = clock
         self._heads = heads
         self._claims = claims
+        self._lone = lone
 
     def admit(self, job: Job) -> None:
         """Take a command in; one whose texts no column can hold as they are goes the slow way."""
@@ -161,8 +170,14 @@ class QueueLine:
     async def call(self, group: Sequence[Job]) -> list[Row] | None:
         """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
         knows."""
+        alone = self._alone(group) if self._lone and len(group) == 1 else None
         for _ in range(SENDS_MAX):
             try:
+                if alone is not None:
+                    call, alone = alone, None
+                    found = await self._fetch(group, *call)
+                    if found:
+                        return found
                 return await self._call(group)
             except ServerSaid as error:
                 if error.sqlstate not in _AGAIN:
@@ -176,10 +191,22 @@ class QueueLine:
         call = _CALLS[type(commands[0])]
         asked = call.arguments(commands, group[0].unsure)
         arguments = (commands[0].tenant, self._clock.given_us(), *asked)
+        return await self._fetch(group, statements()[call.query].text, arguments)
+
+    def _alone(self, group: Sequence[Job]) -> postgres_lone_work.Call | None:
+        """The statement for a claim that nobody else waits with; when it finds nothing, or cannot
+        say why, the function does."""
+        (job,) = group
+        known = self._heads.get(job.key)
+        if not isinstance(job.command, ClaimWork) or known is None:
+            return None
+        return postgres_lone_work.claim_call(job.command, known, self._clock.given_us())
+
+    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
-            return await connection.fetch(statements()[call.query].text, arguments, left_s)
+            return await connection.fetch(text, arguments, left_s)
         except ConnectionLost:
             self._pool.forget_idle()
             raise

@@ -48,6 +48,7 @@ class Target(msgspec.Struct, frozen=True):
     prepare: bool = True
     rls: bool = False
     migrate: bool = True
+    lock_timeout_ms: int = 0
 
     def __repr__(self) -> str:
         return f"Target({self.shown})"
@@ -113,6 +114,7 @@ class Target(msgspec.Struct, frozen=True):
             # For those who are gone without a word: what they hold is free again after this.
             "statement_timeout": str(limit_ms),
             "idle_in_transaction_session_timeout": str(limit_ms),
+            **({"lock_timeout": str(self.lock_timeout_ms)} if self.lock_timeout_ms else {}),
         }
 
 

@@ -37,12 +37,10 @@ def salt() -> bytes:
 def fresh_names(count: int) -> list[tuple[str, bytes]]:
     """Ids with a salt each, the first one last: whoever pops gets them in order."""
     random = os.urandom(ids.RANDOM_BYTES + SALT_BYTES * count)
-    names = []
-    at = len(random)
-    for id in reversed(ids.new_ids(count, random[: ids.RANDOM_BYTES])):
-        names.append((id, random[at - SALT_BYTES : at]))
-        at -= SALT_BYTES
-    return names
+    fresh = ids.new_ids(count, random[: ids.RANDOM_BYTES])
+    fresh.reverse()
+    places = range(ids.RANDOM_BYTES, len(random), SALT_BYTES)
+    return [(id, random[at : at + SALT_BYTES]) for id, at in zip(fresh, places, strict=True)]
 
 
 def plain_body(role: Any, content: object) -> MessageBody:

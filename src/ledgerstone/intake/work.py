@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
 from ledgerstone import ids
@@ -105,6 +105,17 @@ def check_keywords(how: Keywords) -> Keywords:
     if unknown:
         raise InvalidValue(min(unknown), "work has no such keyword")
     return how
+
+
+def pairs(values: Iterable[tuple[SessionRef, Any]]) -> list[tuple[SessionRef, Any]]:
+    """Sessions and what each of them gets."""
+    given: Any = values
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidValue("work", f"pairs expected, got {type(given).__name__}")
+    found: list[Any] = list(given)
+    if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in found):
+        raise InvalidValue("work", "pairs of a session and a payload expected")
+    return found
 
 
 def queue_name(value: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ledgerstone.commands import Command, Query
+from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.reports import Capabilities, Health
 
 A = TypeVar("A")
@@ -69,3 +70,14 @@ class Joining(Protocol):
         ...
 
     async def ajoin(self, command: Command[A], connection: object) -> A: ...
+
+
+@runtime_checkable
+class Grouping(Protocol):
+    """A backend for which many commands of many sessions are little more than one."""
+
+    def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        """Carry each out by itself, in any order: its answer, or its error in its place."""
+        ...
+
+    async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]: ...

@@ -98,13 +98,14 @@ AnyPart: TypeAlias = TypedPart | dict[str, Any]
 
 def to_parts(content: object, field: str) -> list[AnyPart]:
     """Text, one part or a list of parts, as a list of parts."""
-    if isinstance(content, str):
-        return [Text(content)]
-    if content is None:
-        return []
-    if isinstance(content, Part | dict):
-        content = [content]
-    if not isinstance(content, list | tuple | Iterable):
+    if type(content) is not list:
+        if isinstance(content, str):
+            return [Text(content)]
+        if content is None:
+            return []
+        if isinstance(content, Part | dict):
+            content = [content]
+    if not isinstance(content, Iterable):
         raise InvalidValue(field, f"text or parts expected, got {type(content).__name__}")
     return [
         Text(part) if type(part) is str else _to_part(part, f"{field}[{n}]")

@@ -151,6 +151,13 @@ def by_owner(chunk: Chunk) -> Iterator[Chunk]:
 _encode = msgspec.msgpack.Encoder().encode
 
 
+def _length_bytes(count: int) -> int:
+    """How long the length of a list is."""
+    if count < 16:
+        return 1
+    return 3 if count < 1 << 16 else 5
+
+
 class Tally:
     """Counts and hashes of a tenant's rows, as they come by in their order."""
 
@@ -160,12 +167,13 @@ class Tally:
 
     def add(self, table: str, rows: Iterable[Row]) -> int:
         """Take rows in; how many bytes they are."""
-        data = [_encode(row) for row in rows]
-        whole = b"".join(data)
-        self.rows[table] += len(data)
+        found = rows if isinstance(rows, list) else list(rows)
+        # An encoded list is its length, and then one encoded row after the other.
+        data = memoryview(_encode(found))[_length_bytes(len(found)) :]
+        self.rows[table] += len(found)
         if TABLES[table].rooted:
-            self._hashes[table].update(whole)
-        return len(whole)
+            self._hashes[table].update(data)
+        return len(data)
 
     def differs(self, other: Tally) -> str | None:
         """The first table in which two of them are not the same; None: they are."""

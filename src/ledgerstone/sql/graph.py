@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-import msgspec
+from msgspec import UNSET
 
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.commands.turns import BranchMove, NewNode, Rewind
@@ -51,7 +51,7 @@ async def _expect(
 async def rewind(tx: Tx, commit: Commit, rewind: Rewind) -> None:
     """Take the branch back before new nodes follow."""
     branch = commit.command.branch
-    if rewind.expected is not msgspec.UNSET:
+    if rewind.expected is not UNSET:
         await _expect(tx, commit, branch, rewind.expected, commit.leaf, commit.tip)
     before = commit.leaf
     if rewind.pop:
@@ -138,20 +138,21 @@ async def append(tx: Tx, commit: Commit) -> bool:
     tip, tip_seq, tip_id = commit.tip, commit.tip_seq, commit.main_id
     if tip != head.tip:
         tip_id = await id_at(tx, head, tip)
-    rows, placed, links = [], commit.placed, commit.links
+    rows, placed, links, runs = [], commit.placed, commit.links, commit.runs
     fresh: dict[str, tuple[int, int]] = {}
     for node in nodes:
-        parent, above, parent_id, role = tip, tip_seq, tip_id, node.role
-        if node.parent is not msgspec.UNSET:
+        id, parent, above, parent_id, role = node.id, tip, tip_seq, tip_id, node.role
+        run_id, refs = node.run_id, node.refs
+        if node.parent is not UNSET:
             parent, above = await _parent(tx, commit, node.parent, fresh)
             parent_id = node.parent if parent else None
             commit.recount = commit.recount or (on_main and node.on_path)
         if parent != ord:
             head.branched = 1
         ord, seq, created_us = ord + 1, above + 1, node.created_us or moment_us
-        fresh[node.id] = (ord, seq)
-        placed.append(Placed(node.id, ord, seq, parent_id, created_us))
-        links.append((ord, parent, node.id, commitment(node, created_us)))
+        fresh[id] = (ord, seq)
+        placed.append(Placed(id, ord, seq, parent_id, created_us))
+        links.append((ord, parent, id, commitment(node, created_us)))
         rows.append(
             (
                 base + ord,
@@ -161,18 +162,18 @@ async def append(tx: Tx, commit: Commit) -> bool:
                 # A message is told by its role; without kind and label its row is smaller.
                 node.kind if role is None else None,
                 node.label if role is None else node.label or None,
-                None if node.run_id is None else commit.runs[node.run_id].wrote(ord),
+                None if run_id is None else runs[run_id].wrote(ord),
                 node.meta,
                 node.format,
-                "".join(node.refs) or None,
+                "".join(refs) if refs else None,
                 created_us,
-                node.id,
+                id,
                 node.salt,
                 node.body,
             )
         )
         if node.on_path:
-            tip, tip_seq, tip_id = ord, seq, node.id
+            tip, tip_seq, tip_id = ord, seq, id
             commit.leaf = ord
             if on_main and role is not None:
                 _count(head, ord, role)
@@ -191,7 +192,7 @@ async def _all_new(tx: Tx, commit: Commit) -> bool:
     nodes = commit.command.nodes
     if len({node.id for node in nodes}) < len(nodes):
         raise InvalidValue("id", "the same id is given to two nodes")
-    if not [node for node in nodes if node.parent is not msgspec.UNSET]:
+    if not [node for node in nodes if node.parent is not UNSET]:
         return True
     for n, node in enumerate(nodes):
         if await tx.one("find_place", commit.head.number, node.id) is not None:
@@ -307,7 +308,7 @@ async def move_branches(tx: Tx, commit: Commit) -> None:
             raise AlreadyExists(move.name)
         if not move.create and leaf is None:
             raise BranchNotFound(move.name)
-        if move.expected is not msgspec.UNSET:
+        if move.expected is not UNSET:
             tip = await tip_of(tx, commit.head, move.name)
             tip_ord = 0 if tip is None else tip[0]
             await _expect(tx, commit, move.name, move.expected, leaf or 0, tip_ord)

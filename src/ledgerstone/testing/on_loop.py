@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from ledgerstone.commands import Command, Query
-from ledgerstone.ports.backend import Backend
+from ledgerstone.errors import LedgerstoneError
+from ledgerstone.ports.backend import Backend, Grouping
 from ledgerstone.testing.wrappers import Wrapper
 
 A = TypeVar("A")
@@ -29,6 +30,16 @@ class OnLoop(Wrapper):
         if self._loop.is_closed():
             return self.inner.write(command)
         return self._wait(self.inner.awrite(command))
+
+    def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        assert isinstance(self.inner, Grouping)
+        if self._loop.is_closed():
+            return self.inner.write_many(commands)
+        return self._wait(self.inner.awrite_many(commands))
+
+    async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        assert isinstance(self.inner, Grouping)
+        return await self.inner.awrite_many(commands)
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         if self._loop.is_closed():

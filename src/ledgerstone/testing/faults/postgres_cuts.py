@@ -35,8 +35,9 @@ TEXTS_MAX = 4
 ROUNDS_PER_CUT = 4
 WAIT_S = 120.0
 
-PLANNED, COMMIT, ANYWHERE = b"ledger_apply", b"COMMIT", b""
-"""Where to cut: the one call of planned commands, the end of a transaction, any request."""
+PLANNED, COMMIT, ANYWHERE = b"chr(31), chr(30)", b"COMMIT", b""
+"""Where to cut: the one call of planned commands (it takes texts apart, alone or in a group), the
+end of a transaction, any request."""
 ANYWHERE_MAX = 12
 
 

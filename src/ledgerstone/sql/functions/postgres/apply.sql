@@ -137,7 +137,8 @@ $$;
 
 -- One word per command: whether all that its plan assumed is so. Scalar subqueries with a limit
 -- instead of `exists`: that one may be planned as a hash over the whole table. The tenant of a session
--- that is found by its number is compared by another collation: see the top of take.sql.
+-- that is found by its number is compared by another collation: see the top of take.sql. A turn is
+-- compared as a pair: only the index on both fits that, and none that walks all turns of a session.
 create or replace function ledger_judge(
   mode bigint, clock bigint, words text[], at bigint[], ints bigint[], texts text[]
 ) returns text[] language plpgsql volatile
@@ -155,7 +156,9 @@ begin
       when ints[n * 5 - 1] & 4 <> 0 and abs(clock - ints[n * 5]) > 250000 then 'moved'
       when texts[n * 4 - 1] is not null and (
         select true from turns t
-        where t.id = texts[n * 4 - 1] and t.number = h.number and t.tenant = texts[n * 4 - 3]
+        where (t.id, t.number) >= (texts[n * 4 - 1], h.number)
+          and (t.id, t.number) <= (texts[n * 4 - 1], h.number)
+          and t.tenant = texts[n * 4 - 3] collate "POSIX"
         limit 1) then 'known'
       when ints[n * 5 - 1] & 2 <> 0 and coalesce((
         select true from runs r where r.id = texts[n * 4] and r.realm = texts[n * 4 - 3] limit 1), (

@@ -1,6 +1,11 @@
 -- Sweeping. No place in the feed is given out again, so that of the newest commit needs no keeping;
 -- only how far it went is remembered, for a dump that is restored where transactions count from 1.
 
+-- name: mark_purged(number)
+-- Invisible from now on. The head becomes another one, so that no plan is right any more.
+with head as (update heads set touched_us = touched_us where number = :number)
+update sessions set purged = 1 where number = :number
+
 -- name: sweep_turns(number, limit)
 -- Some turns.
 with marked as (

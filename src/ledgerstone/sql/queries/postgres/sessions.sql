@@ -15,3 +15,9 @@ where s.tenant = :tenant and s.id = :id and s.purged = 0
 select h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs
 from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
 where s.tenant = :tenant and s.id = :id and s.purged = 0
+
+-- name: mark_deleted(number, deleted_us)
+-- Soft delete, or with null the end of it. The head becomes another one, so that no plan is right
+-- any more.
+with head as (update heads set touched_us = touched_us where number = :number)
+update sessions set deleted_us = :deleted_us where number = :number

@@ -1,0 +1,59 @@
+"""For tests of turns that are sent alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from ledgerstone.backends.postgres import PostgresBackend
+from ledgerstone.backends.postgres_line import Line
+from ledgerstone.commands import Command
+from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.runs import Run
+from ledgerstone.records.usage import Usage, UsageEntry
+
+USED = (UsageEntry("m", Usage(60, 2)),)
+
+
+class Ways:
+    """How commands were sent: alone (and whether that was all), or as a group."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[str] = []
+        alone, call = Line._call_alone, Line._call
+
+        async def noted_alone(line: Line, group: Any) -> Any:
+            self.seen.append("alone")
+            return await alone(line, group)
+
+        async def noted(line: Line, group: Any, mode: int) -> Any:
+            self.seen.append("group")
+            return await call(line, group, mode)
+
+        monkeypatch.setattr(Line, "_call_alone", noted_alone)
+        monkeypatch.setattr(Line, "_call", noted)
+
+    def take(self) -> list[str]:
+        seen, self.seen = self.seen, []
+        return seen
+
+
+def run(status: Any, id: str = "r", session: str = "s") -> Run:
+    return Run(id=id, session=session, status=status)
+
+
+def outcome(backend: PostgresBackend, command: Command[Any]) -> Any:
+    try:
+        return backend.write(command)
+    except LedgerstoneError as error:
+        return type(error), str(error)
+
+
+def rows_in(backend: PostgresBackend, text: str, session: str) -> list[Any]:
+    with psycopg.connect(backend._target.dsn) as connection:
+        connection.execute("set search_path = ledgerstone")
+        found = connection.execute("select number from sessions where id = %s", [session])
+        number = found.fetchall()[0][0]
+        return connection.execute(text, [number]).fetchall()
