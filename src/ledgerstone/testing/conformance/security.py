@@ -255,6 +255,11 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "work.enqueue": (lambda s, _: s.work.enqueue("s", 1), SessionNotFound),
     "work.claim": (lambda s, lease: s.work.claim(lease), SessionNotFound),
     "work.take": (lambda s, _: s.work.take(), None),
+    "work.take_many": (lambda s, _: list(s.work.take_many(3)), []),
+    "work.enqueue_many": (
+        lambda s, _: [type(each) for each in s.work.enqueue_many([("s", 1)])],
+        [SessionNotFound],
+    ),
     "work.cancel": (lambda s, _: s.work.cancel("s", "w1"), None),
     "work.dead": (lambda s, _: s.work.dead(total=True).total, 0),
     "work.replay": (lambda s, _: s.work.replay("w2"), NotFound),
