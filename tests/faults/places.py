@@ -40,6 +40,8 @@ class Place(msgspec.Struct, frozen=True):
     where: Callable[[Path], str] = lambda folder: str(folder / "store")
     lag_us: int = 0
     """How far its time, which is a server's, may be behind when a call begins."""
+    trip_us: int = 0
+    """How long a call may be on its way before it is judged."""
     passes_over: bool = False
     """Takers of work do not wait for a session that somebody is busy with."""
 
@@ -71,6 +73,7 @@ PLACES = {
         meddle_s=0.4,
         where=store_in,
         lag_us=5_000,
+        trip_us=6_000,
         passes_over=True,
     ),
 }

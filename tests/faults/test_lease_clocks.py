@@ -72,7 +72,7 @@ def run_ends(place: Place, folder: Path, rounds: int, seed: int) -> Ends:
         if place.processes:
             rival = make()
             stack.callback(rival.close)
-        return race_for_the_end(holder, rival, rounds, seed)
+        return race_for_the_end(holder, rival, rounds, seed, trip_us=place.trip_us)
 
 
 @every_place

@@ -33,7 +33,7 @@ from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import turn_hash
-from tests.machine import context_draws, draws, questions, runs, writes
+from tests.machine import context_draws, draws, moved, questions, runs, writes
 from tests.machine.kept_rules import KeptRules
 from tests.machine.ticket_rules import TicketRules
 from tests.machine.work_rules import WorkRules
@@ -278,6 +278,14 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
             while backend.write(command):
                 sweeps += 1
                 assert sweeps < SWEEPS_MAX, "the sweep does not end"
+
+    @rule(tenant=draws.tenants, again=st.booleans())
+    def move(self, tenant: str, again: bool) -> None:
+        """Looked at as a copy would, and brought once more, which changes nothing."""
+        wanted = moved.everything(tenant, self.model)
+        self.compare("rows", wanted, moved.everything(tenant, self.subject))
+        for command in moved.again(tenant, self.model) if again else ():
+            assert self.send(command) == 0
 
     @precondition(lambda self: self.sent)
     @rule(which=st.integers(0, FORGOTTEN_AFTER))

@@ -15,6 +15,7 @@ from ledgerstone.commands import Command
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
 from ledgerstone.commands.leases import BreakLease, TakeLease
 from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, NewValue, VacuumSession
+from ledgerstone.commands.restored import RaiseFence, RaiseFloor
 from ledgerstone.commands.runs import PutRun
 from ledgerstone.commands.sessions import (
     CopySession,
@@ -30,6 +31,7 @@ from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
 from tests.machine import draws, runs, work_draws
 
 LEASE_US = 60_000_000
+jumps = st.sampled_from((1, 1_000))
 
 
 class Guarded(NamedTuple):
@@ -233,6 +235,8 @@ def side_writes(draw: st.DrawFn) -> Command[Any]:
                 RecordIntent(session=session, id=digest, uri="u", **common),
                 ForgetAttachment(session=session, id=attachment, **common),
                 BreakLease(session=session, by="op", reason="stuck", **common),
+                RaiseFence(session=session, jump=draw(jumps), **common),
+                RaiseFloor(jump=draw(jumps), **common),
             )
         )
     )

@@ -21,6 +21,7 @@ from ledgerstone.commands import embeddings as embedding_commands
 from ledgerstone.commands import evidence as evidence_commands
 from ledgerstone.commands import executions as execution_commands
 from ledgerstone.commands import memories as memory_commands
+from ledgerstone.commands import restored as restored_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
@@ -30,6 +31,8 @@ from ledgerstone.commands import work as work_commands
 from ledgerstone.commands.turns import CommitTurn
 
 BYTES, MEMORIES, ARTIFACTS, USAGE, TICKETS = "b", "m", "a", "u", "t"
+# Where the fences of new sessions begin: shared by all who make or purge one.
+FLOOR = "f"
 
 
 class Locks(msgspec.Struct):
@@ -86,7 +89,8 @@ def _made(command: Any) -> Locks:
     """A session that may not be there yet."""
     session = command.session
     related = [session.parent] if session.parent is not None else []
-    return Locks(sessions=[session.id, *related], shared=[USAGE], alone=[_making(session.id)])
+    shared, alone = [USAGE, FLOOR], [_making(session.id)]
+    return Locks(sessions=[session.id, *related], shared=shared, alone=alone)
 
 
 def _found_or_made(command: Any) -> Locks:
@@ -103,13 +107,13 @@ def _changed(command: Any) -> Locks:
 
 def _purged(command: Any) -> Locks:
     alone = [_making(command.id), MEMORIES, ARTIFACTS, USAGE, f"e:{command.id}", BYTES]
-    return Locks(sessions=[command.id], alone=alone)
+    return Locks(sessions=[command.id], shared=[FLOOR], alone=alone)
 
 
 def _copied(command: session_commands.CopySession) -> Locks:
     target = command.target.id
     alone = [_making(target), f"e:{target}"]
-    return Locks(sessions=[command.source, target], shared=[BYTES, USAGE], alone=alone)
+    return Locks(sessions=[command.source, target], shared=[BYTES, USAGE, FLOOR], alone=alone)
 
 
 def _alone(*names: str) -> Callable[[Any], Locks]:
@@ -151,7 +155,8 @@ SPECIAL: dict[type, Callable[[Any], Locks]] = {
     session_commands.PurgeSession: _purged,
     session_commands.SweepPurged: _alone("sweep", MEMORIES, ARTIFACTS, USAGE, BYTES),
     session_commands.CopySession: _copied,
-    transfer_commands.ImportRows: _alone("import", MEMORIES, ARTIFACTS, USAGE, BYTES),
+    transfer_commands.ImportRows: _alone("import", MEMORIES, ARTIFACTS, USAGE, BYTES, FLOOR),
+    restored_commands.RaiseFloor: _alone(FLOOR),
     run_commands.PutRun: _run,
     run_commands.UpdateRun: lambda c: Locks(runs=[c.id], alone=[f"r:{c.id}"]),
     ticket_commands.ResolveTicket: lambda c: Locks(tickets=[c.id], alone=[f"t:{c.id}"]),

@@ -265,7 +265,7 @@ def _turn_row(commit: Commit) -> TurnRow:
         hash=command.hash,
         created_us=commit.moment_us,
         leaf=head.leaf,
-        first_ord=head.ord - len(command.nodes) + 1,
+        first_ord=head.ord - len(command.nodes) + 1 if command.nodes else 0,
         count=len(command.nodes),
         usage=usage,
         effects=effects,

@@ -38,8 +38,13 @@ class Ends(msgspec.Struct):
     violations: list[str] = []
 
 
-def race_for_the_end(holder: Backend, rival: Backend, rounds: int, seed: int) -> Ends:
-    """The holder renews and the rival takes when the lease runs out: never do both get it."""
+def race_for_the_end(
+    holder: Backend, rival: Backend, rounds: int, seed: int, *, trip_us: int = 0
+) -> Ends:
+    """The holder renews and the rival takes when the lease runs out: never do both get it.
+
+    A call may take up to about `trip_us` until it is judged; so much earlier it may be sent.
+    """
     random, ends = Random(seed), Ends()
     session = "end"
     holder.write(CreateSession(tenant=TENANT, session=Session(id=session), ensure=True))
@@ -56,10 +61,12 @@ def race_for_the_end(holder: Backend, rival: Backend, rounds: int, seed: int) ->
     for thread in threads:
         thread.start()
     for number in range(rounds):
-        lease = holder.write(_take(session, "holder", f"h{number}", random.randint(*SHORT_US)))
+        ttl_us = trip_us + random.randint(*SHORT_US)
+        lease = holder.write(_take(session, "holder", f"h{number}", ttl_us))
         assert lease is not None, "the round before gave it back"
-        jobs[0] = _later(lease, random, holder, _renewal(lease))
-        jobs[1] = _later(lease, random, rival, _take(session, "rival", f"r{number}", LONG_US))
+        taking = _take(session, "rival", f"r{number}", LONG_US)
+        for n, backend, command in ((0, holder, _renewal(lease)), (1, rival, taking)):
+            jobs[n] = _later(lease, random.randint(-trip_us, 0), random, backend, command)
         together.wait(ROUND_WAIT_S)
         together.wait(ROUND_WAIT_S)
         _judge(holder, rival, lease, answers[0], answers[1], ends)
@@ -149,13 +156,13 @@ def _judge(
 
 
 def _later(
-    lease: Lease, random: Random, backend: Backend, command: Command[Any]
+    lease: Lease, off_us: int, random: Random, backend: Backend, command: Command[Any]
 ) -> Callable[[], Any]:
     """Send the command at about the moment when the lease runs out."""
-    at_us = lease.expires_us + random.randint(*EARLY_US)
+    at_us = lease.expires_us + off_us + random.randint(*EARLY_US)
 
     def send() -> Any:
-        # It spins for two milliseconds at most: no sleep ends so exactly.
+        # It spins for a few milliseconds at most: no sleep ends so exactly.
         while _clock.now_us() < at_us:
             pass
         return backend.write(command)

@@ -34,7 +34,7 @@ class Grants:
         """So many grants; a sentence for each fence that does not rise."""
         for number in range(count):
             session = f"s{self._random.randrange(SESSIONS)}"
-            self._disturb(session)
+            self._disturb(session, reopen=number == count // 2)
             self._store.sessions.ensure(session)
             lease = self._store.leases.take(session, owner="me", fresh=True)
             assert lease is not None, "nobody else takes leases here"
@@ -46,9 +46,9 @@ class Grants:
     def close(self) -> None:
         self._backend.close()
 
-    def _disturb(self, session: str) -> None:
+    def _disturb(self, session: str, *, reopen: bool) -> None:
         draw = self._random.random()
-        if draw < REOPEN_SHARE and self._persistent:
+        if (reopen or draw < REOPEN_SHARE) and self._persistent:
             self._backend.close()
             self._backend = self._make()
             self._store = Store(self._backend)
