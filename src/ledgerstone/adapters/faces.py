@@ -59,7 +59,7 @@ class Faces:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def now(self, work: Coroutine[Any, Any, T]) -> T:
-        """For a blocking caller; Misuse on an async store's own loop, which would wait for itself."""
+        """For a blocking caller; Misuse on the async store's loop, which would wait for itself."""
         if self._blocking:
             return run_now(work)
         if self._loop is None or _running() is self._loop:
