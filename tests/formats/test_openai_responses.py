@@ -50,7 +50,7 @@ def test_said_in_our_words() -> None:
 def test_ours_as_items() -> None:
     messages = [
         user(["look", Image(url="https://x/y.png")]),
-        assistant([Reasoning("hm"), "I pay", tool_call("pay", {"eur": 1}, id="c1")]),
+        assistant([Reasoning("hm", "signed"), "I pay", tool_call("pay", {"eur": 1}, id="c1")]),
         tool_result("c1", {"ok": True}),
     ]
     kinds = [item.get("type", item.get("role")) for item in formats.native("openai", messages)]

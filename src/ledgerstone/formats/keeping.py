@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import groupby
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.codec import check_json, encode_struct
+from ledgerstone.codec import DEPTH_MAX, check_json, encode_struct
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats.remainder import remainder, restored
-from ledgerstone.records.messages import Message
+from ledgerstone.formats.remainder import remainder, restored, texts_of, whole
+from ledgerstone.formats.turns import paired
+from ledgerstone.records.messages import Message, MessageBody
+from ledgerstone.records.parts import Text
 from ledgerstone.rules.bodies import read_body
 
 Native: TypeAlias = dict[str, Any]
@@ -31,6 +34,9 @@ NAMES = {
 }
 """Every format, and the module that knows it."""
 
+SHALLOW = 40
+"""Parts and edits that nest no deeper stay within the depth that a body may have."""
+
 
 class Format(Protocol):
     """How one format says what our messages say. No I/O, no import of the library."""
@@ -39,7 +45,7 @@ class Format(Protocol):
         """One native as one message, and a word for the way it was written.
 
         What has no place in a message may be left out; texts should have one, since what is
-        left out is kept beside it and a text would be stored twice.
+        left out is kept beside it. InvalidValue when it is no native of this format at all.
         """
         ...
 
@@ -62,25 +68,52 @@ def keep(format: str, native: object, **fields: Any) -> Message:
         raise InvalidValue(format, f"an object expected, got {type(native).__name__}")
     check_json(native, format)
     message, style = known.read(native)
-    body = read_body(encode_struct(message.body, format), format)
-    edit = remainder(native, known.write(replace(message, body=body), style))
+    data = encode_struct(message.body, format)
+    body = read_body(data, format)
+    rebuilt = known.write(replace(message, body=body), style)
+    edit = remainder(native, rebuilt, _texts(body))
     mark = [format, style] if edit is None else [format, style, edit]
-    extra = {**(body.extra or {}), NATIVE: mark}
-    return replace(message, body=replace(body, extra=extra), **fields)
+    kept = replace(body, extra={**(body.extra or {}), NATIVE: mark})
+    brackets = data.count(b"{") + data.count(b"[")
+    if (brackets > SHALLOW or _nests(edit, SHALLOW)) and _nests(_plain(kept), DEPTH_MAX):
+        kept = MessageBody(
+            role=body.role,
+            parts=[Text(message.text)],
+            extra={NATIVE: [format, style, whole(native)]},
+        )
+    return replace(message, body=kept, **fields)
 
 
 def keep_all(format: str, natives: Iterable[object]) -> list[Message]:
-    """Each native as a message."""
-    return [keep(format, native) for native in natives]
+    """Each native as a message; an error names the place of the native."""
+    found = []
+    for n, native in enumerate(natives):
+        try:
+            found.append(keep(format, native))
+        except InvalidValue as error:
+            place = error.field.removeprefix(format)
+            raise InvalidValue(f"{format}[{n}]{place}", error.reason) from None
+    return found
 
 
 def native(format: str, messages: Iterable[Message]) -> list[Native]:
-    """A conversation in a format: its own messages exactly, the others from their parts."""
+    """A conversation in a format: its own messages exactly, the others from their parts.
+
+    A message of this format whose parts were amended since is shown as it is now.
+    """
     known = _format(format)
+    given = list(messages)
+    exact = [_exact(known, message) if origin(message) == format else None for message in given]
+    if None in exact:
+        given = paired(given, (one is not None for one in exact))
     found: list[Native] = []
-    for own, group in groupby(messages, lambda message: origin(message) == format):
+    pairs = zip(given, exact, strict=True)
+    for own, group in groupby(pairs, lambda pair: pair[1] is not None):
         run = list(group)
-        found += [_exact(known, message) for message in run] if own else known.render(run)
+        if own:
+            found += [one for _, one in run if one is not None]
+        else:
+            found += known.render([message for message, _ in run])
     return found
 
 
@@ -90,10 +123,42 @@ def origin(message: Message) -> str | None:
     return mark[0] if isinstance(mark, list) and mark else None
 
 
-def _exact(known: Format, message: Message) -> Native:
-    style, *edit = (message.body.extra or {})[NATIVE][1:]
-    found: Native = restored(known.write(message, style), edit[0] if edit else None)
+def _exact(known: Format, message: Message) -> Native | None:
+    """The native again; None when the message does not say any more, or never did, how it was."""
+    try:
+        style, *edit = (message.body.extra or {})[NATIVE][1:]
+        rebuilt = known.write(message, style)
+        found = restored(rebuilt, edit[0], _texts(message.body)) if edit else rebuilt
+        if not isinstance(found, dict) or (message.version and not _says(known, found, message)):
+            return None
+    except (LookupError, TypeError, ValueError, AttributeError, InvalidValue):
+        return None
     return found
+
+
+def _says(known: Format, native: Native, message: Message) -> bool:
+    """Whether a native still says what a message says that was amended."""
+    body = known.read(native)[0].body
+    return read_body(encode_struct(body, NATIVE), NATIVE).parts == message.body.parts
+
+
+def _texts(body: MessageBody) -> Callable[[], dict[str, str]]:
+    """What an edit may point at."""
+    return lambda: texts_of(_plain(body.parts))
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def _nests(value: Any, depth: int) -> bool:
+    """Whether a value nests deeper than that."""
+    if not isinstance(value, dict | list):
+        return False
+    if depth == 0:
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return any(_nests(one, depth - 1) for one in inner)
 
 
 @cache

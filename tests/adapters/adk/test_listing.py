@@ -1,0 +1,105 @@
+"""Lists of sessions: complete, in order, and one read for a page of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ledgerstone import AsyncStore, Store
+from ledgerstone.adapters.adk import LedgerSessionService
+from ledgerstone.commands.sessions import GetDocument, ListSessions
+from ledgerstone.intake.checks import LIMIT_MAX
+from tests.adapters.adk.scripted import KEY, event, on, run
+
+COUNT = 2 * LIMIT_MAX + 50
+
+
+class Counting:
+    """What a backend is asked."""
+
+    def __init__(self, store: Store | AsyncStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        backend = store._handle.backend
+        self.reads: list[list[type]] = []
+        read, aread = backend.read, backend.aread
+
+        def noted(queries: Any) -> Any:
+            self.reads.append([type(one) for one in queries])
+            return read(queries)
+
+        async def anoted(queries: Any) -> Any:
+            self.reads.append([type(one) for one in queries])
+            return await aread(queries)
+
+        # Only the one that is called from outside: some backends answer it by the other.
+        if isinstance(store, AsyncStore):
+            monkeypatch.setattr(backend, "aread", anoted)
+        else:
+            monkeypatch.setattr(backend, "read", noted)
+
+
+async def fill(service: LedgerSessionService, count: int, user: str = "ada") -> None:
+    for first in range(0, count, 100):
+        made = [
+            service.create_session(app_name="trips", user_id=user, session_id=f"{n:05}")
+            for n in range(first, min(first + 100, count))
+        ]
+        await asyncio.gather(*made)
+
+
+def test_one_read_for_each_page(
+    store_url: str, colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(store: Any) -> None:
+        service = LedgerSessionService(store)
+        await fill(service, COUNT)
+        await fill(service, 10, "bob")
+        counting = Counting(store, monkeypatch)
+        listed = (await service.list_sessions(**KEY)).sessions
+        assert sorted(one.id for one in listed) == [f"{n:05}" for n in range(COUNT)]
+        times = [one.last_update_time for one in listed]
+        assert times == sorted(times)
+        # One for each page, and nothing for a session: what others have costs nothing.
+        assert counting.reads == [[ListSessions]] * 3
+        counting.reads.clear()
+        bobs = (await service.list_sessions(app_name="trips", user_id="bob")).sessions
+        assert len(bobs) == 10
+        assert counting.reads == [[ListSessions]]
+
+    on(store_url, colour, work)
+
+
+def test_states_when_they_are_asked_for(
+    adapter_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = LedgerSessionService(adapter_store, states=True)
+
+    async def work() -> None:
+        await fill(service, 3)
+        for user in ("ada", "bob"):
+            made = await service.create_session(app_name="trips", user_id=user, state={"own": user})
+            await service.append_event(made, event(state={"user:n": user, "app:v": 1}))
+        counting = Counting(adapter_store, monkeypatch)
+        everyone = (await service.list_sessions(app_name="trips")).sessions
+        assert len(everyone) == 5
+        for one in everyone:
+            assert one.state["app:v"] == 1
+            assert one.state["user:n"] == one.user_id
+        assert [one.state.get("own") for one in everyone if "own" in one.state] == ["ada", "bob"]
+        assert len(counting.reads) == 3
+        assert counting.reads[-1] == [GetDocument] * 5
+
+    run(work())
+
+
+def test_the_one_changed_last_is_the_last(adapter_store: Store) -> None:
+    service = LedgerSessionService(adapter_store)
+
+    async def work() -> None:
+        made = [await service.create_session(**KEY, session_id=name) for name in "abc"]
+        await service.append_event(made[0], event())
+        listed = (await service.list_sessions(**KEY)).sessions
+        assert [one.id for one in listed] == ["b", "c", "a"]
+
+    run(work())
