@@ -132,5 +132,5 @@ def excess_row(
         quiet=quiet,
         bar=str(bar) if bar else None,
         verdict=bar.judge(ratio, quiet) if bar else None,
-        note=f"{1 / ratio:.1f} times as fast" if ratio < 1 else "",
+        note=f"{1 / ratio:.1f} times as fast" if ratio <= 0.9 else "",
     )

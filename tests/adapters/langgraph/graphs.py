@@ -94,7 +94,8 @@ class Programs:
         word = next((m.text for m in reversed(messages) if isinstance(m, HumanMessage)), "say")
         count = state.get("count", 0) + 1
         found: dict[str, Any] = {"count": count, "notes": [word.split()[0]]}
-        found.update(self._steps().get(word.split()[0], self._say)(messages))
+        step: Callable[[list[Any]], dict[str, Any]] = self._steps().get(word.split()[0], self._say)
+        found.update(step(messages))
         return found
 
     def _steps(self) -> dict[str, Callable[[list[Any]], dict[str, Any]]]:

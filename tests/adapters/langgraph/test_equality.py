@@ -57,6 +57,17 @@ def history(graph: Any, config: Any) -> list[Any]:
     return found
 
 
+def shown(store: Store, saver: LedgerSaver) -> tuple[list[str], list[str]]:
+    """The roles of what the session shows, and of what the newest checkpoint holds."""
+    found = saver.get_tuple(thread("t"))
+    held = [] if found is None else found.checkpoint["channel_values"].get("messages", [])
+    roles = {"human": "user", "ai": "assistant"}
+    return (
+        [f"{one.role}: {one.text}" for one in store.messages.history("t") if one.role != "tool"],
+        [f"{roles.get(one.type, one.type)}: {one.text}" for one in held if one.type != "tool"],
+    )
+
+
 def writes(saver: Any, config: Any) -> list[Any]:
     """The pending writes of every checkpoint of every namespace, in order."""
     return [
@@ -127,6 +138,8 @@ def test_states_are_those_of_the_stock_saver(adapter_store: Store, seed: int, ro
         pair.step(n)
         ours, stock = (history(graph, thread("t")) for graph in pair.graphs)
         assert ours == stock, f"after step {n}"
+        conversation, held = shown(adapter_store, pair.ours)
+        assert conversation == held, f"after step {n}"
     assert writes(pair.ours, thread("t")) == writes(pair.stock, thread("t"))
     cold = programmable(LedgerSaver(adapter_store))
     assert history(cold, thread("t")) == history(pair.graphs[1], thread("t"))

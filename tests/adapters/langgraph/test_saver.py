@@ -273,6 +273,21 @@ def test_a_graph_on_a_session_that_was_not_adopted_hides_nothing(adapter_store: 
     assert len(adapter_store.messages.history("t")) == 5
 
 
+def test_a_graph_inside_may_be_put_before_the_one_around_it(adapter_store: Store) -> None:
+    saver = LedgerSaver(adapter_store)
+    said = [HumanMessage("a", id="1"), AIMessage("b", id="2"), AIMessage("c", id="3")]
+    config = put(saver, thread("t"), {"messages": said[:1]})
+    put(saver, thread("t", checkpoint_ns="inner:1"), {"messages": said[:2]})
+    config = put(saver, config, {"messages": said[:2]})
+    inner = put(saver, thread("t", checkpoint_ns="inner:2"), {"messages": said})
+    put(saver, config, {"messages": said})
+    for one in (saver, LedgerSaver(adapter_store)):
+        assert values(one, thread("t"))["messages"] == said
+        assert values(one, inner)["messages"] == said
+        assert values(one, thread("t", checkpoint_ns="inner:1"))["messages"] == said[:2]
+    assert [one.text for one in adapter_store.messages.history("t")] == ["a", "b", "c"]
+
+
 def test_versions_are_numbers_and_go_on_from_texts(adapter_store: Store) -> None:
     saver = LedgerSaver(adapter_store)
     assert saver.get_next_version(None, None) == 1

@@ -90,6 +90,8 @@ def turns(graph: Any, count: int, durability: Any) -> None:
 def talk(say: Say, url: str, journal: Path, durability: Any) -> None:
     """Turn after turn, each said when it is done."""
     with Store.open(url) as store:
+        # With durability "async" the first tool may run before the first checkpoint is stored.
+        store.sessions.ensure(SESSION)
         graph = paying(store, journal)
         for _ in range(TURNS_MAX):
             say(turn(graph, durability).encode())

@@ -152,7 +152,7 @@ async def _plan_lists(
         if name == main and type(given.values[name]) is _DeltaSnapshot and not base.items:
             # Checkpoints between two snapshots hold no list; main's path has the last one.
             base = await _base(core, place, {"$tip": made.facts.last_message})
-        chain, length = made.places.longest(lists[name], base)
+        chain, length = made.places.longest(lists[name], base, main=name == main)
         path = f"channel_values.{name}"
         kept = [core.messages.keep(m, f"{path}[{n}]") for n, m in _after(lists[name], length)]
         names = [short_id() for _ in kept]

@@ -85,8 +85,13 @@ class ThreadPlaces:
         if type(pristine.content) is str:
             self.texts[name_of(pristine.content)] = node
 
-    def longest(self, given: list[BaseMessage], base: Chain = EMPTY) -> tuple[Chain, int]:
-        """The chain that has most of a list's beginning, and how much; `base` is the likeliest."""
+    def longest(
+        self, given: list[BaseMessage], base: Chain = EMPTY, *, main: bool = False
+    ) -> tuple[Chain, int]:
+        """The chain that has most of a list's beginning, and how much; `base` is the likeliest.
+
+        `main`: it will be what the session shows, so its path must have nothing before it.
+        """
         compare, same = self._core.messages.common, self._core.messages.is_same
         best, length = base, base.common(given, compare)
         if length == len(given):
@@ -96,6 +101,8 @@ class ThreadPlaces:
         for chain in [*self.chains, *self._core.chains.of(self._session, keys)]:
             # Only one that has the next message as well can be better; most are told apart there.
             if len(chain.items) <= length or not same(chain.items[length], given[length]):
+                continue
+            if main and chain.first not in (None, base.first):
                 continue
             common = chain.common(given, compare)
             if common > length:
