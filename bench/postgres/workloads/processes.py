@@ -13,7 +13,8 @@ from bench.workloads.processes import PEER_ROUNDS_MAX, PEERS_SHARE, Pool
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
     ours = [entries.OURS_ASYNC] if stand.has_ours else []
-    pools = [Pool(stand, entry) for entry in (entries.GROUP, entries.GROUP_AGAIN, *ours)]
+    floors = (entries.GROUP, entries.GROUP_AGAIN, entries.POOL)
+    pools = [Pool(stand, entry) for entry in (*floors, *ours)]
     peers = stand.peers if stand.sizes.peers_in_processes else []
     if stand.peers and not peers:
         stand.notes.append("P4 without the peers in a quick run")
@@ -27,6 +28,8 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
         floor = pools[0]
         for pool in pools:
             rows += pool_rows(pool, floor)
+        if ours:
+            rows.append(against_pool(pools[-1], pools[len(floors) - 1]))
         for entry in peers:
             rows += against(stand, entry, floor, seconds * PEERS_SHARE / len(peers))
     finally:
@@ -73,6 +76,18 @@ def pool_rows(pool: Pool, floor: Pool) -> list[Row]:
     if entry.kind == "ours":
         rows.append(errors_row(case, pool))
     return rows
+
+
+def against_pool(ours: Pool, pool: Pool) -> Row:
+    """The same against the floor that sends each turn by itself, as most programs would."""
+    return row(
+        "P4",
+        f"{ours.crew.described}, against each turn by itself",
+        ours.entry.title,
+        "turns/s",
+        ours.rates,
+        floor=(pool.entry.title, pool.rates),
+    )
 
 
 def errors_row(case: str, pool: Pool) -> Row:
