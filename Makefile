@@ -51,7 +51,7 @@ demo: $(READY) ## an agent is killed in the middle of a turn, and nothing is los
 
 .PHONY: test
 test: $(READY) ## the whole test suite (KILLS=n for more crashes)
-	@$(PYTEST) -m "not nightly" --kills $(KILLS)
+	@$(PYTEST) --dist worksteal -m "not nightly" --kills $(KILLS)
 
 .PHONY: faults
 faults: $(READY) ## every fault test at full size; writes the table into docs/reliability.md

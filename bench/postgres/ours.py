@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from bench.floor_queue import payload
 from bench.ours import Ours, OursAsync, session_id
@@ -13,6 +14,8 @@ from bench.postgres.place import url
 from bench.work import Work
 from ledgerstone import AsyncStore, Store
 from ledgerstone.records.work import Batch, Taken
+
+PER_CALL: Final = 50
 
 
 class Threaded(Ours):
@@ -35,16 +38,27 @@ class Served(OursAsync):
 
     async def served(self, numbers: Sequence[int], batches: int, size: int) -> int:
         """Each session gets a batch, a worker takes all of them and completes each with a turn."""
+        return await self._serve("default", numbers, batches, size)
+
+    async def served_at_once(self, numbers: Sequence[int], batches: int, size: int) -> int:
+        """The same by several workers, each with its own queue and its part of the sessions."""
+        parts = [numbers[at : at + PER_CALL] for at in range(0, len(numbers), PER_CALL)]
+        done = await asyncio.gather(
+            *(self._serve(f"part-{n}", part, batches, size) for n, part in enumerate(parts))
+        )
+        return sum(done)
+
+    async def _serve(self, queue: str, numbers: Sequence[int], batches: int, size: int) -> int:
         names = [session_id(number) for number in numbers]
         for _ in range(batches):
             for place in range(size):
                 queued = await self.store.work.enqueue_many(
-                    (name, payload(place)) for name in names
+                    ((name, payload(place)) for name in names), queue=queue
                 )
                 if not all(isinstance(one, Batch) for one in queued):
                     raise RuntimeError("a batch was refused")
             for _ in range(size):
-                taken = await self.store.work.take_many(len(names))
+                taken = await self.store.work.take_many(len(names), queue=queue)
                 if {one.lease.session for one in taken} != set(names):
                     raise RuntimeError("a session was taken twice, or not at all")
                 await asyncio.gather(*(self._complete(one) for one in taken))

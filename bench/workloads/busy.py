@@ -60,7 +60,7 @@ def run(stand: Stand, seconds: float) -> list[Row]:
         )
         for entry in there
     ]
-    return rows + best_peer(case, there, rates)
+    return rows + best_peer("W3", entries.OURS_ASYNC, case, there, rates, BEST_PEER)
 
 
 def together(stand: Stand, entry: Entry) -> wire.Answer | None:
@@ -79,21 +79,22 @@ def waited(waits_ms: list[float], errors: int) -> str:
     return f"p50 {p50:.1f}, p99 {p99:.1f} ms{failed}"
 
 
-def best_peer(case: str, there: list[Entry], rates: dict[str, Series]) -> list[Row]:
+def best_peer(
+    name: str, ours: Entry, case: str, there: list[Entry], rates: dict[str, Series], bar: Bar
+) -> list[Row]:
     """Ours against the peer with the highest rate."""
     peers = [entry for entry in there if entry.kind == "peer"]
-    if not peers or entries.OURS_ASYNC not in there:
+    if not peers or ours not in there:
         return []
     best = max(peers, key=lambda entry: percentile(rates[entry.key].samples, 0.5))
-    mine = rates[entries.OURS_ASYNC.key]
     return [
         row(
-            "W3",
+            name,
             f"{case}, against the best peer",
-            entries.OURS_ASYNC.title,
+            ours.title,
             "turns/s",
-            mine,
+            rates[ours.key],
             floor=(best.title, rates[best.key]),
-            bar=BEST_PEER,
+            bar=bar,
         )
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from bench import entries, wire
+from bench.contender import Entry
 from bench.measure import Bar, Row, Series, row
 from bench.remote import Remote, leave_all
 from bench.rounds import Rounds
@@ -16,7 +18,17 @@ CALLS: Final = 10
 BAR: Final = Bar("at most", 1.5)
 
 
+Prepare = Callable[[Any, int], Remote]
+
+
 def run(stand: Stand, seconds: float) -> list[Row]:
+    return compared("W8", stand, seconds, entries.OURS, prepared, BAR)
+
+
+def compared(
+    name: str, stand: Stand, seconds: float, ours: Entry, prepare: Prepare, bar: Bar
+) -> list[Row]:
+    """A large store against a small one, in turn."""
     if not stand.has_ours:
         return []
     counts = (FEW, stand.sizes.listed)
@@ -24,7 +36,7 @@ def run(stand: Stand, seconds: float) -> list[Row]:
     remotes: dict[int, Remote] = {}
     try:
         for count in counts:
-            remotes[count] = prepared(stand, count)
+            remotes[count] = prepare(stand, count)
         rounds = Rounds(seconds, least=stand.sizes.least_rounds)
         ask = wire.Timed("newest", ["ada", LISTED], CALLS)
         for number in rounds:
@@ -35,13 +47,13 @@ def run(stand: Stand, seconds: float) -> list[Row]:
     floor = (f"at {FEW:,} sessions", series[FEW])
     return [
         row(
-            "W8",
+            name,
             f"newest {LISTED} of a user, {count:,} sessions",
-            entries.OURS.title,
+            ours.title,
             "ms",
             series[count],
             floor=floor,
-            bar=BAR if count != FEW else None,
+            bar=bar if count != FEW else None,
             note="every second session is the user's",
         )
         for count in counts

@@ -28,9 +28,27 @@ Cases = dict[tuple[int, str], Series]
 def run(stand: Stand, seconds: float) -> list[Row]:
     stand.build()
     found = contenders(stand)
-    depths = (0, stand.sizes.shallow_depth, stand.sizes.deep_depth)
+    depths = depths_of(stand)
+    cases, probe = measured(stand, seconds, found)
+    there = [entry for entry in found if entry.key in stand.remotes]
+    rows = [row("W1", "fdatasync of one page", "the disk itself", "ms", probe)]
+    for depth in depths:
+        bar = BLOCKING.get({depths[0]: "first", depths[-1]: "deepest"}.get(depth, ""))
+        rows += [
+            lone_row(cases, depth, entry, bar) for entry in there if (depth, entry.key) in cases
+        ]
+    return rows + growth_rows(stand, cases, depths[-1])
+
+
+def depths_of(stand: Stand) -> tuple[int, ...]:
+    return (0, stand.sizes.shallow_depth, stand.sizes.deep_depth)
+
+
+def measured(stand: Stand, seconds: float, found: list[Entry]) -> tuple[Cases, Series]:
+    """Everybody in turn at every depth, and the disk itself between them."""
     cases: Cases = {}
     probe = Series()
+    depths = depths_of(stand)
     peers = len(stand.peers_there) * len(depths) or 1
     rounds = Rounds(
         seconds,
@@ -49,14 +67,7 @@ def run(stand: Stand, seconds: float) -> list[Row]:
                     samples = commits(stand, rounds, entry, depth, fresh)
                     if samples:
                         cases.setdefault((depth, entry.key), Series()).add(samples, number)
-    there = [entry for entry in found if entry.key in stand.remotes]
-    rows = [row("W1", "fdatasync of one page", "the disk itself", "ms", probe)]
-    for depth in depths:
-        bar = BLOCKING.get({depths[0]: "first", depths[-1]: "deepest"}.get(depth, ""))
-        rows += [
-            lone_row(cases, depth, entry, bar) for entry in there if (depth, entry.key) in cases
-        ]
-    return rows + growth_rows(stand, cases, depths[-1])
+    return cases, probe
 
 
 def contenders(stand: Stand) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from bench import entries, wire
@@ -44,12 +45,23 @@ class Pool:
         self.crew.leave()
 
 
+RowsOf = Callable[[Pool, Pool], list[Row]]
+
+
 def run(stand: Stand, seconds: float) -> list[Row]:
     ours = [entries.OURS_ASYNC] if stand.has_ours else []
-    pools = [Pool(stand, entry) for entry in (entries.LOCKED, entries.LOCKED_AGAIN, *ours)]
+    found = [entries.LOCKED, entries.LOCKED_AGAIN, *ours]
+    return raced("W4", stand, seconds, found, pool_rows)[0]
+
+
+def raced(
+    name: str, stand: Stand, seconds: float, found: list[Entry], rows_of: RowsOf
+) -> tuple[list[Row], list[Pool]]:
+    """All pools in turn, the first one as the floor; then each peer against that one."""
+    pools = [Pool(stand, entry) for entry in found]
     peers = stand.peers if stand.sizes.peers_in_processes else []
     if stand.peers and not peers:
-        stand.notes.append("W4 without the peers in a quick run")
+        stand.notes.append(f"{name} without the peers in a quick run")
     rows: list[Row] = []
     try:
         share = 1 - PEERS_SHARE if peers else 1.0
@@ -59,34 +71,32 @@ def run(stand: Stand, seconds: float) -> list[Row]:
                 pool.go(number)
         floor = pools[0]
         for pool in pools:
-            rows += pool_rows(pool, floor)
+            rows += rows_of(pool, floor)
         for entry in peers:
-            rows += against(stand, entry, floor, seconds * PEERS_SHARE / len(peers))
+            other = against(stand, entry, floor, seconds * PEERS_SHARE / len(peers))
+            rows += [] if other is None else rows_of(other, floor)
     finally:
         for pool in pools:
             pool.leave()
-    return rows
+    return rows, pools
 
 
-def against(stand: Stand, entry: Entry, floor: Pool, seconds: float) -> list[Row]:
+def against(stand: Stand, entry: Entry, floor: Pool, seconds: float) -> Pool | None:
     """A peer and the floor in turn; not all peers at once, which would need gigabytes."""
-    try:
-        pool = Pool(stand, entry)
-    except ContenderFailed as error:
-        stand.drop(entry, error)
-        return []
     first = len(floor.rates.rounds)
     try:
-        rounds = Rounds(seconds, least=stand.sizes.peer_rounds, most=PEER_ROUNDS_MAX)
-        for number in rounds:
-            for one in rounds.order([pool, floor]):
-                one.go(first + number)
+        pool = Pool(stand, entry)
+        try:
+            rounds = Rounds(seconds, least=stand.sizes.peer_rounds, most=PEER_ROUNDS_MAX)
+            for number in rounds:
+                for one in rounds.order([pool, floor]):
+                    one.go(first + number)
+        finally:
+            pool.leave()
     except ContenderFailed as error:
         stand.drop(entry, error)
-        return []
-    finally:
-        pool.leave()
-    return pool_rows(pool, floor)
+        return None
+    return pool
 
 
 def pool_rows(pool: Pool, floor: Pool) -> list[Row]:

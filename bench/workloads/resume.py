@@ -29,12 +29,24 @@ FLAT: Final = Bar("at most", 1.5)
 def run(stand: Stand, seconds: float) -> list[Row]:
     stand.build()
     depth = stand.sizes.deep_depth
+    found = contenders(stand)
+    series = measured(stand, seconds, found)
+    there = [entry for entry in found if entry.key in stand.remotes]
+    return [
+        *case_rows("all", f"load {depth * 4:,} messages", there, series, LOAD),
+        *case_rows("last", f"load the last {LAST_COUNT}", there, series, LAST),
+        *flat_rows("W2", stand, there, series, FLAT),
+    ]
+
+
+def measured(stand: Stand, seconds: float, found: list[Entry]) -> Cases:
+    """Everybody in turn: all messages, the last ones, and the last ones of few."""
+    depth = stand.sizes.deep_depth
     asks = {
         "all": wire.Timed("load", [READ], LOADS),
         "last": wire.Timed("last", [READ, LAST_COUNT], LASTS),
         "last of few": wire.Timed("last", [SHALLOW_FROM, LAST_COUNT], LASTS),
     }
-    found = contenders(stand)
     series: Cases = {(case, entry.key): Series() for case in asks for entry in found}
     rounds = Rounds(
         seconds,
@@ -55,12 +67,7 @@ def run(stand: Stand, seconds: float) -> list[Row]:
                 samples = read(stand, rounds, entry, case, asked, wanted)
                 if samples:
                     series[case, entry.key].add(samples, number)
-    there = [entry for entry in found if entry.key in stand.remotes]
-    return [
-        *case_rows("all", f"load {depth * 4:,} messages", there, series, LOAD),
-        *case_rows("last", f"load the last {LAST_COUNT}", there, series, LAST),
-        *flat_rows(stand, there, series),
-    ]
+    return series
 
 
 def case_rows(
@@ -82,18 +89,18 @@ def case_rows(
     ]
 
 
-def flat_rows(stand: Stand, there: list[Entry], series: Cases) -> list[Row]:
+def flat_rows(name: str, stand: Stand, there: list[Entry], series: Cases, bar: Bar) -> list[Row]:
     """The last 50 of many against the last 50 of few: flat in the length of the history."""
     few, many = stand.sizes.shallow_depth, stand.sizes.deep_depth
     return [
         row(
-            "W2",
+            name,
             f"growth of the last {LAST_COUNT}, H = {few} to {many}",
             entry.title,
             "ms",
             series["last", entry.key],
             floor=(f"at H = {few}", series["last of few", entry.key]),
-            bar=FLAT,
+            bar=bar,
         )
         for entry in there
         if entry.kind == "ours"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from bench import entries, wire
+from bench.contender import Entry
 from bench.measure import Bar, Row, Series, row
 from bench.remote import Remote, leave_all
 from bench.rounds import Rounds
 from bench.stand import Stand
+from bench.workloads.lists import Prepare
 
 FEW: Final = 100
 BAR: Final = Bar("at most", 1.5)
@@ -17,6 +19,13 @@ LOOKS: Final = 50
 
 
 def run(stand: Stand, seconds: float) -> list[Row]:
+    return compared("W10", stand, seconds, entries.OURS, prepared, BAR)
+
+
+def compared(
+    name: str, stand: Stand, seconds: float, ours: Entry, prepare: Prepare, bar: Bar
+) -> list[Row]:
+    """A long line against a short one, in turn."""
     if not stand.has_ours:
         return []
     from bench import many
@@ -30,7 +39,7 @@ def run(stand: Stand, seconds: float) -> list[Row]:
     remotes: dict[int, Remote] = {}
     try:
         for count in counts:
-            remotes[count] = prepared(stand, count)
+            remotes[count] = prepare(stand, count)
         rounds = Rounds(seconds, least=stand.sizes.least_rounds)
         for number in rounds:
             for case, count in rounds.order(list(series)):
@@ -40,13 +49,13 @@ def run(stand: Stand, seconds: float) -> list[Row]:
         leave_all(list(remotes.values()))
     return [
         row(
-            "W10",
+            name,
             f"{case}, {count:,} sessions",
-            entries.OURS.title,
+            ours.title,
             "ms",
             series[case, count],
             floor=(f"at {FEW:,} sessions", series[case, FEW]),
-            bar=BAR if count != FEW else None,
+            bar=bar if count != FEW else None,
         )
         for case, count in series
     ]

@@ -26,6 +26,7 @@ T = TypeVar("T")
 _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
 _ONLY_TEXT = frozenset((str,))
+_SMALL_INT = 1 << 53
 
 
 def _plain(value: object) -> object:
@@ -119,7 +120,10 @@ def parse_strict(text: str | bytes, field: str) -> Any:
 
 def check_json(value: object, field: str) -> None:
     """InvalidValue naming the exact place where a value is not plain, finite, bounded JSON."""
-    flaw = None if type(value) in _SIMPLE else _flaw(value, 1)
+    kind = type(value)
+    if kind in _SIMPLE:
+        return
+    flaw = _object_flaw(value, 1) if kind is dict else _flaw(value, 1)  # type: ignore[arg-type]
     if flaw is not None:
         raise InvalidValue(field + flaw[0], flaw[1])
 
@@ -145,7 +149,10 @@ def _object_flaw(value: dict[Any, Any], depth: int) -> tuple[str, str] | None:
         if flaw is not None:
             return flaw
     for key, item in value.items():
-        flaw = None if type(item) in _SIMPLE else _flaw(item, depth + 1)
+        kind = type(item)
+        if kind in _SIMPLE or (kind is int and -_SMALL_INT < item < _SMALL_INT):
+            continue
+        flaw = _flaw(item, depth + 1)
         if flaw is not None:
             return f".{key[:64]}{flaw[0]}", flaw[1]
     return None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DURABILITIES = ("none", "process", "power")
 _KNOWN = "a path, sqlite:///path, file:///directory, memory:// or postgresql://host/database"
 _SERVERS = ("postgresql", "postgres")
+_HALF = ("memory:", "postgresql:", "postgres:", "postgresql//", "postgres//")
 _SQLITE_FORM = "write sqlite:///relative.db or sqlite:////absolute.db"
 
 
@@ -141,6 +142,9 @@ def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
     if not colon:
         if url.startswith("sqlite:"):
             raise InvalidValue("url", _SQLITE_FORM)
+        # Not the name of a file, whatever is missing; it may hold a password and is not shown.
+        if url.startswith(_HALF):
+            raise InvalidValue("url", f":// is missing; give {_KNOWN}")
         return "sqlite", url
     if scheme == "memory":
         if rest:

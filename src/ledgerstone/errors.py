@@ -401,7 +401,8 @@ class SchemaTooNew(Damaged):
     """The store was written by a newer version; nothing was touched."""
 
     def __init__(self, kind: str, actual: int, expected: int) -> None:
-        super().__init__(f"{kind} has version {actual}, this code knows {expected}; upgrade it")
+        known = f"this code knows {expected}; install a newer one"
+        super().__init__(f"{kind} has version {actual}, {known}")
         self.kind = kind
         self.actual = actual
         self.expected = expected

@@ -19,6 +19,8 @@ RANDOM_BYTES = 8
 _NS_PER_MS = 1_000_000
 _FRACTION_BITS = 12
 _COUNTER_MASK = (1 << 48) - 1
+_LAST_MASK = 0xFF
+_LAST = [f"{n:02x}" for n in range(_LAST_MASK + 1)]
 
 
 def new_id() -> str:
@@ -36,10 +38,17 @@ def new_ids(count: int, random: bytes | None = None) -> list[str]:
     noise = int.from_bytes(random or os.urandom(RANDOM_BYTES), "big")
     ms, rest_ns = divmod(wall_ns(), _NS_PER_MS)
     fraction = (rest_ns << _FRACTION_BITS) // _NS_PER_MS
-    time, first = f"{ms:012x}", noise & _COUNTER_MASK
-    if first + count > _COUNTER_MASK:
+    first = noise & _COUNTER_MASK
+    if (first & _LAST_MASK) + count > _LAST_MASK and first >= count:
         first -= count
-    head = f"{time[:8]}-{time[8:]}-7{fraction:03x}-{0x8000 | noise >> 50:04x}-"
+    time = (ms << 16 | 0x7000 | fraction).to_bytes(8, "big").hex()
+    rest = ((0x8000 | noise >> 50) << 48 | first).to_bytes(8, "big").hex()
+    head = f"{time[:8]}-{time[8:12]}-{time[12:]}-{rest[:4]}-"
+    last = first & _LAST_MASK
+    if last + count <= len(_LAST):
+        # The usual few differ in their last two digits only.
+        head += rest[4:14]
+        return [head + digits for digits in _LAST[last : last + count]]
     return [f"{head}{n:012x}" for n in range(first, first + count)]
 
 

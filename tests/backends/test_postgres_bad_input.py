@@ -15,6 +15,7 @@ from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.errors import (
     InvalidValue,
     LedgerstoneError,
+    NotADatabase,
     NotSupported,
     ReadOnly,
     SchemaTooNew,
@@ -52,6 +53,16 @@ def refusal(url: str, **options: object) -> LedgerstoneError:
         ("postgresql://h/x?rls=1", "rls", "yes or no"),
         ("postgresql://h/x?statement_timeout_s=-1", "statement_timeout_s", "positive number"),
         ("postgresql://h/x?shcema=x", "shcema", "unknown"),
+        ("postgresql://[::1/x", "url", "taken apart"),
+        (f"postgresql://a:1#{SECRET}@h/x", "url", "%23"),
+        (f"postgresql://a:{SECRET}#1@h/x", "url", "%23"),
+        (f"postgresql://a:{SECRET}/1@h/x", "url", "%2F"),
+        (f"postgresql://a:{SECRET}?1@h/x", "url", "%3F"),
+        (f"postgresql://a:1@{SECRET}@h/x", "url", "%40"),
+        (f"postgresql://a:{SECRET}%x@h/x", "url", "%25"),
+        (f"postgresql://a:{SECRET}\u2100@h/x", "url", "taken apart"),
+        (f"postgresql:/a:{SECRET}@h/x", "url", "://"),
+        (f"postgresql//a:{SECRET}@h/x", "url", "://"),
     ],
 )
 def test_a_url_that_is_wrong_by_itself(url: str, field: str, words: str) -> None:
@@ -146,6 +157,19 @@ def test_a_role_without_rights_is_told_which(
             assert "GRANT CREATE ON DATABASE" in str(refusal(postgres_server.url(blank, user=role)))
         finally:
             connection.execute(f"drop owned by {role}; drop role {role}")
+
+
+@pytest.mark.parametrize("table", ["store", "nodes"])
+def test_a_schema_of_somebody_else(
+    table: str, postgres_places: Places, postgres_server: DatabaseServer
+) -> None:
+    url = postgres_places.blank()
+    database = url.rpartition("/")[2].partition("?")[0]
+    with postgres_server.connected(database) as connection:
+        connection.execute(f"create schema ledgerstone; create table ledgerstone.{table} (a int)")
+    error = refusal(url)
+    assert isinstance(error, NotADatabase)
+    assert f"a table {table} of somebody else; choose another one with ?schema=" in str(error)
 
 
 def test_a_server_that_is_too_old() -> None:

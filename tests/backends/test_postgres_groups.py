@@ -6,7 +6,6 @@ Two backends on one database stand for two processes: each knows only what it wa
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -52,22 +51,9 @@ from tests.backends.planned import (
     at_once,
     commit,
     make,
-    opened,
     take,
     verified,
 )
-
-
-@pytest.fixture
-def here(postgres_url: str) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
-
-
-@pytest.fixture
-def there(postgres_url: str, here: PostgresBackend) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
 
 
 class Calls:

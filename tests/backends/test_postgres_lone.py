@@ -6,7 +6,7 @@ is seen, also when it comes while the statement waits for the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -37,7 +37,7 @@ from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.testing.servers.places import Places
 from tests.backends.lone import USED, Ways, outcome, rows_in, run
-from tests.backends.planned import TENANT, commit, make, opened, plain_url, take, verified
+from tests.backends.planned import TENANT, commit, make, plain_url, take, verified
 
 DAY_S = 86_400
 TABLES = {
@@ -49,18 +49,6 @@ TABLES = {
     "usage_days": "number, day, model",
     "documents": "number, name",
 }
-
-
-@pytest.fixture
-def here(postgres_url: str) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
-
-
-@pytest.fixture
-def there(postgres_url: str, here: PostgresBackend) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
 
 
 @pytest.fixture

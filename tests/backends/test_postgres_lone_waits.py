@@ -24,19 +24,7 @@ from ledgerstone.errors import (
 )
 from ledgerstone.records.turns import TurnCommitted
 from tests.backends.lone import USED, Ways, outcome, rows_in, run
-from tests.backends.planned import commit, make, opened, take, verified
-
-
-@pytest.fixture
-def here(postgres_url: str) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
-
-
-@pytest.fixture
-def there(postgres_url: str, here: PostgresBackend) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
+from tests.backends.planned import commit, make, take, verified
 
 
 @pytest.fixture

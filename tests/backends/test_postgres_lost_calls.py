@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -32,18 +32,6 @@ from tests.backends.planned import (
     take,
     verified,
 )
-
-
-@pytest.fixture
-def here(postgres_url: str) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
-
-
-@pytest.fixture
-def there(postgres_url: str, here: PostgresBackend) -> Iterator[PostgresBackend]:
-    with opened(postgres_url) as backend:
-        yield backend
 
 
 class Cut:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
+from psycopg import errors, sql
 
 from ledgerstone import Store, user
 from ledgerstone.backends.postgres_partitions import partition
 from ledgerstone.cli.app import run
 from ledgerstone.clock import US_PER_S, ManualClock
-from ledgerstone.errors import BackendError
+from ledgerstone.errors import NotSupported
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places
+from tests.backends.secured_role import secured_role
 
 MARCH_US = 1_772_323_200_000_000  # 2026-03-01
 DAY_US = 86_400_000_000
@@ -104,8 +107,27 @@ def test_a_hole_in_a_list_is_still_found(url: str, postgres_server: DatabaseServ
 def test_it_says_when_policies_are_in_the_way(url: str, postgres_server: DatabaseServer) -> None:
     with postgres_server.connected(url.rpartition("/")[2]) as connection:
         connection.execute("alter table ledgerstone.evidence enable row level security")
-    with pytest.raises(BackendError, match="partitions first"):
+    with pytest.raises(NotSupported, match="DISABLE ROW LEVEL SECURITY"):
         partition(url, months=1)
+
+
+def test_new_months_are_for_the_role_of_row_level_security_too(
+    url: str, postgres_places: Places
+) -> None:
+    partition(url, months=1)
+    with secured_role(postgres_places, url) as (own, _):
+        partition(url, months=3)
+        bound = f"{own}{'&' if '?' in own else '?'}rls=yes"
+        with Store.open(bound) as store:
+            store.messages.append("s", user("hi"), create=True)
+            trace(store, "s", "one")
+            assert names(store, "s") == ["one"]
+        with psycopg.connect(own, options="-c search_path=ledgerstone") as connection:
+            table = max(name for name, _ in partition(url, months=4).names if name[-1].isdigit())
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(sql.SQL("select 1 from {}").format(sql.Identifier(table)))
+        with pytest.raises(NotSupported):
+            partition(own, months=5)
 
 
 def test_the_verb(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -281,7 +281,7 @@ class TestParcel:
         arguments = Parcel([Asked(KEY, "t1", None, made)]).arguments("default", 7, 1)
         assert arguments is not None
         assert arguments[:3] == ("default", 7, 1 | 16)
-        assert arguments[4].startswith(f"{{5, {stamp(known())}, 0, 0, {NOW_US}, 1, 5, 1, 1,")
+        assert arguments[4].startswith(f"{{5,{stamp(known())},0,0,{NOW_US},1,5,1,1,")
         assert "null" in arguments[4]
         assert arguments[5].startswith("default\x1fs\x1ft1\x1f\x1e\x1f\x1e")
 

@@ -16,6 +16,7 @@ import pytest
 
 from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.sql.catalogue import Statement, load, parse
+from ledgerstone.sql.migrate import functions
 from ledgerstone.testing.servers.places import Places
 from tests.backends.secured_role import secured_role
 from tests.backends.statement_variants import variants
@@ -23,6 +24,7 @@ from tests.backends.test_sqlite_plans import LOOSE_ROWS, TENANT_SCANS, WHOLE_TAB
 
 SESSIONS = 10_000
 STATEMENTS = load("postgres")
+APPLY = "\n".join(functions("postgres"))
 # The greatest of all; both are the end of an index, and no row has to fit a condition.
 ENDS = {"feed_end", "last_number"}
 CHECKED = sorted(set(STATEMENTS) - WHOLE_TABLE - LOOSE_ROWS - TENANT_SCANS - ENDS)
@@ -145,7 +147,9 @@ HOT: list[tuple[int, str, dict[str, Any]]] = [
     (2, "find_head", {"tenant": "t1", "id": "s1"}),
     (2, "find_outline", {"tenant": "t1", "id": "s1"}),
     (6, "find_commit", {"tenant": "t1", "id": "s1", "turn": "turn1-1", "run": "r1-1"}),
+    (6, "find_commit", {"tenant": "t1", "id": "s1", "turn": "new", "run": "new"}),
     (1, "find_turn", {"number": 1, "id": "turn1-1"}),
+    (0, "find_turn", {"number": 1, "id": "new"}),
     (1, "find_place", {"number": 1, "id": "n5-1"}),
     (2, "lock_head", {"tenant": "t1", "id": "s1"}),
     (2, "session_at", {"number": 1}),
@@ -230,6 +234,67 @@ def test_it_does_so_under_row_level_security(
 ) -> None:
     text, values = text_of(name, given)
     plan = explain(secured, text, *values, how=", analyze, timing off")
+    assert touched(plan) <= most, plan
+
+
+def known_turn() -> str:
+    """What `ledger_apply` asks for each turn: whether it is known already."""
+    found = re.search(r"\(\s*(select true from turns t\s.*?limit 1)\)", APPLY, re.DOTALL)
+    assert found is not None
+    text = found[1].replace("texts[n * 4 - 1]", "$1").replace("texts[n * 4 - 3]", "$2")
+    assert "[" not in text
+    return f"select ({text}) from heads h where h.number = $3"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["large", "secured"])
+def test_a_planned_commit_looks_for_its_turn_only(
+    role: str, request: pytest.FixtureRequest
+) -> None:
+    connection: Connection = request.getfixturevalue(role)
+    plan = explain(connection, known_turn(), "new", "t1", 1, how=", analyze, timing off")
+    assert touched(plan) <= 1, plan
+
+
+# Budgets are few, and of one tenant.
+GROWN = [(most, name, given) for most, name, given in HOT if name != "budgets_of"]
+
+
+@pytest.fixture(scope="module")
+def grown(postgres_places: Places) -> Iterator[Connection]:
+    """A store that nobody analysed, and plans that were made and kept while it was empty."""
+    url = postgres_places.fresh()
+    text = Path(__file__).with_name("large_store.sql").read_text("utf-8")
+    with connect(url) as connection, connect(url) as filling:
+        for (name,) in filling.execute(
+            "select tablename from pg_tables where schemaname = 'ledgerstone'"
+        ).fetchall():
+            filling.execute(f"alter table {name} set (autovacuum_enabled = false)")
+        for n, (_, name, given) in enumerate(GROWN):
+            text_of_it, values = text_of(name, given)
+            connection.execute(f"prepare grown_{n} as {text_of_it}")
+            carry_out(connection, n, values)
+        filling.execute(text.replace("{sessions}", "1000").replace("analyze;", ""))
+        yield connection
+
+
+def carry_out(connection: Connection, n: int, values: list[Any]) -> Plan:
+    marks = ", ".join(["%s"] * len(values))
+    call = f"execute grown_{n} ({marks})" if values else f"execute grown_{n}"
+    with connection.transaction(force_rollback=True):
+        cursor = psycopg.ClientCursor(connection)
+        cursor.execute(f"explain (format json, analyze, timing off) {call}", values)
+        row = cursor.fetchone()
+    assert row is not None
+    plan: Plan = row[0][0]["Plan"]
+    return plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", range(len(GROWN)), ids=[name for _, name, _ in GROWN])
+def test_a_plan_of_an_empty_store_is_good_for_a_full_one(grown: Connection, n: int) -> None:
+    most, name, given = GROWN[n]
+    plan = carry_out(grown, n, text_of(name, given)[1])
     assert touched(plan) <= most, plan
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends import postgres_interactive
+from ledgerstone.backends import postgres_interactive, postgres_reads
 from ledgerstone.backends.postgres_many import CHUNK_ROWS, ManyInsert, in_chunks
 from ledgerstone.backends.postgres_reads import TAIL_MAX, may_be_brief
 from ledgerstone.commands.nodes import ReadMessages
@@ -28,6 +28,7 @@ def test_the_last_messages_of_sessions_of_all_kinds(
 ) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
+    monkeypatch.setattr(postgres_reads, "WHOLE_MAX", 9)
     with Store.open(postgres_url) as store:
         for n in range(12):
             session = f"s{n}"
@@ -52,6 +53,8 @@ def test_the_last_messages_of_sessions_of_all_kinds(
                     monkeypatch, lambda s=session, c=count: store.messages.last(s, c)
                 )
                 assert brief == slow, (session, count)
+            brief, slow = both_ways(monkeypatch, lambda s=session: store.messages.history(s))
+            assert brief == slow, session
             assert_same = both_ways(monkeypatch, lambda s=session: store.sessions.get(s))
             assert assert_same[0] == assert_same[1]
         assert both_ways(monkeypatch, lambda: store.messages.last("none", 3)) == ([], [])
@@ -64,19 +67,26 @@ def test_a_brief_read_takes_one_trip(postgres_url: str, monkeypatch: pytest.Monk
 
     with Store.open(postgres_url) as store:
         with store.turns.begin(store.sessions.create(id="s"), run_id="r") as turn:
-            turn.user("a")
+            hidden = turn.user("a")
             turn.assistant("b")
+            turn.user("c")
             turn.run("running")
+        store.messages.delete(hidden.id, session="s")
         store.messages.last("s", 1)
         monkeypatch.setattr(postgres_interactive, "_SNAPSHOT", never)
-        assert [message.text for message in store.messages.last("s", 1)] == ["b"]
+        assert [message.text for message in store.messages.last("s", 1)] == ["c"]
+        b, c = store.messages.last("s", 2)
+        assert (b.parent, c.parent) == (hidden.id, b.id)
+        assert store.messages.history("s") == [b, c]
+        assert b.run_id == "r"
         assert store.sessions.get("s") is not None
 
 
-def test_only_the_end_of_main_is_brief() -> None:
+def test_only_main_is_brief() -> None:
     query = ReadMessages(tenant="t", session="s", last=TAIL_MAX)
     assert may_be_brief(query)
-    assert not may_be_brief(ReadMessages(tenant="t", session="s"))
+    assert may_be_brief(ReadMessages(tenant="t", session="s"))
+    assert not may_be_brief(ReadMessages(tenant="t", session="s", first=1))
     assert not may_be_brief(ReadMessages(tenant="t", session="s", last=TAIL_MAX + 1))
     assert not may_be_brief(ReadMessages(tenant="t", session="s", last=1, branch="b"))
 

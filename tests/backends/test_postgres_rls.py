@@ -226,6 +226,13 @@ def test_so_does_one_on_an_event_loop(place: Place) -> None:
     asyncio.run(work())
 
 
+def test_a_url_that_does_not_say_so_is_refused(place: Place) -> None:
+    """No tenant would be set, and the store would look empty: to `verify` and `copy` as well."""
+    url = re.sub("[?&]rls=yes", "", place.url)
+    with pytest.raises(NotSupported, match="add rls=yes to the url"):
+        Store.open(url)
+
+
 def test_the_tenants_can_not_be_listed(place: Place) -> None:
     """None is seen before it is named, and an empty list would be taken for an empty store."""
     with Store.open(place.url) as store, pytest.raises(NotSupported):

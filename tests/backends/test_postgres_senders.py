@@ -31,7 +31,8 @@ class ScriptedLine(Line):
     """Plans nothing; a call takes a while, and some of them fail."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(None, LIMIT_S, ServerClock(SystemClock()), rls=False)  # type: ignore[arg-type]
+        nowhere: Any = None
+        super().__init__(nowhere, LIMIT_S, ServerClock(SystemClock()), rls=False)
         self.random = Random(seed)
         self.calls = self.groups = 0
         self.faults: list[str] = []

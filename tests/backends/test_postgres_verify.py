@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from ledgerstone import Cost, InvalidValue, Store, Usage, user
 from ledgerstone.testing.servers.places import Places
@@ -81,6 +82,44 @@ def test_a_trigger_of_somebody_else_is_found(postgres_places: Places) -> None:
     with Store.open(url) as store:
         (defect,) = store.admin.verify(whole=True).defects
     assert defect.where == "trigger spy of heads"
+
+
+SEALED = """select table_name from information_schema.columns
+where table_schema = 'ledgerstone' and column_name = 'seal'"""
+
+
+def test_no_way_of_writing_seals_a_row(
+    store: Store, server: psycopg.Connection[Any], postgres_url: str, postgres_places: Places
+) -> None:
+    """Planned, in the caller's transaction, and copied: seals stay empty (ADR 0026)."""
+    _write_run(store, "planned")
+    with psycopg.connect(postgres_url) as connection:
+        _write_run(store, "joined", connection)
+    target = postgres_places.fresh()
+    with Store.open(postgres_url, tenant=None) as whole, Store.open(target, tenant=None) as other:
+        whole.admin.copy_to(other)
+    assert _sealed(server) == []
+    with psycopg.connect(target, options="-c search_path=ledgerstone") as connection:
+        assert _sealed(connection) == []
+
+
+def _write_run(store: Store, id: str, connection: object = None) -> None:
+    for steps in (1, 2):
+        turn = store.turns.begin("s", run_id=id)
+        turn.assistant("a word")
+        turn.run("running", steps=steps)
+        turn.commit(connection=connection)
+
+
+def _sealed(connection: psycopg.Connection[Any]) -> list[str]:
+    tables = [name for (name,) in connection.execute(SEALED)]
+    assert "runs" in tables
+    count = "select count(*) from {} where seal is not null"
+    return [
+        name
+        for name in tables
+        if connection.execute(sql.SQL(count).format(sql.Identifier(name))).fetchone() != (0,)
+    ]
 
 
 def test_a_name_that_no_index_holds_is_refused(store: Store) -> None:

@@ -25,7 +25,7 @@ from ledgerstone.demo.script import FATAL_STEP, STEPS
 from ledgerstone.demo.worker import Orders
 from tests.cli.conftest import Cli
 
-LIMIT_S = 15.0
+LIMIT_S = 60.0
 LAST_LINE = f"acknowledged {len(STEPS)}, lost 0, doubled 0"
 PROGRAM = [sys.executable, "-c", "from ledgerstone.cli import main; main()"]
 

@@ -8,6 +8,7 @@ from ledgerstone import Store, user
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places
 from ledgerstone.testing.servers.postgres import LOCKED, PASSWORD
+from tests.backends.secured_role import secured_role
 from tests.cli.conftest import Cli
 
 
@@ -48,6 +49,8 @@ def test_sql_is_printed_without_a_connection(cli: Cli) -> None:
         (("--store", "postgresql://h/x", "--from", "1"), "--sql"),
         (("--store", "postgresql://h/x?schema=A"), "schema"),
         (("--store", "postgresql://h/x", "--sql", "--from", "0", "--rls", "a;b"), "role"),
+        (("--store", "postgresql://h/x", "--check", "--rls", "app"), "--check"),
+        (("--store", "postgresql:/a:b@h/x"), "postgresql://"),
     ],
 )
 def test_wrong_input(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
@@ -55,6 +58,32 @@ def test_wrong_input(cli: Cli, arguments: tuple[str, ...], words: str) -> None:
     assert done.code == 2
     assert words in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_role_that_row_level_security_binds(cli: Cli, postgres_places: Places) -> None:
+    url = postgres_places.fresh()
+    with secured_role(postgres_places, url) as (own, name):
+        done = cli("migrate", "--store", url, "--rls", name)
+        assert "row-level security is on" in done.out
+        lone = cli("sessions", "--store", own)
+        assert lone.code == 2
+        assert "add rls=yes to the url" in lone.err
+        done = cli("sessions", "--store", f"{own}{'&' if '?' in own else '?'}rls=yes")
+        assert (done.code, done.out) == (0, "no sessions of tenant default\n")
+        done = cli("partition", "--store", url)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "DISABLE ROW LEVEL SECURITY" in done.err
+    done = cli("migrate", "--store", url, "--rls", "nobody_of_this_name")
+    assert done.code == 2
+    assert "CREATE ROLE" in done.err
+
+
+def test_one_store_under_two_names(cli: Cli, postgres_places: Places) -> None:
+    url = postgres_places.fresh()
+    other = f"{url}{'&' if '?' in url else '?'}schema=ledgerstone"
+    done = cli("copy", url, other)
+    assert done.code == 2
+    assert "the same store" in done.err
 
 
 def test_verbs_show_a_server_store_and_never_its_password(

@@ -18,7 +18,8 @@ from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 from tests.postgres_beds import postgres_bed
 
-# The backends in `make check`; how else a place can be reached, in `make test`.
+# The backends in `make check`; in `make test` those on a server too, and how else a place can be
+# reached.
 VARIANTS = (
     "memory",
     "sqlite",
@@ -26,7 +27,7 @@ VARIANTS = (
     pytest.param("file-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-reopened", marks=pytest.mark.slow),
     pytest.param("sqlite-two-processes", marks=pytest.mark.slow),
-    "postgres",
+    pytest.param("postgres", marks=pytest.mark.slow),
     pytest.param("postgres-async", marks=pytest.mark.slow),
     pytest.param("postgres-two-processes", marks=pytest.mark.slow),
 )

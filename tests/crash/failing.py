@@ -24,6 +24,7 @@ class FailingTx:
         self._after = after
         self.count = 0
         self.now_us = inner.now_us
+        self.seals = inner.seals
 
     async def _step(self, work: Awaitable[Any]) -> Any:
         self.count += 1

@@ -29,7 +29,7 @@ from ledgerstone.errors import (
 
 SQLITE_PATH_MAX = 512
 NEXT_STEPS = re.compile(
-    r"\b(restore|upgrade|name|give|choose|move|remove|shorten|free|verify|copy|rename)\b"
+    r"\b(restore|upgrade|install|name|give|choose|move|remove|shorten|free|verify|copy|rename)\b"
 )
 
 

@@ -10,7 +10,7 @@ from ledgerstone.commands.transfer import Chunk, ExportSessions, ExportTable, Im
 from ledgerstone.ports.backend import Backend
 from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES
 
-FEW_ROWS = 3
+FEW_ROWS = 12
 """Pages end in the middle of a table, and where they do is each backend's own."""
 
 

@@ -6,12 +6,11 @@ import statistics
 import time
 
 from bench import wire
-from bench.contender import Entry
-from bench.measure import Row, Series, percentile, row
+from bench.measure import Row, Series, row
 from bench.postgres import bars, entries
 from bench.postgres.stand import PostgresStand
 from bench.rounds import Rounds
-from bench.workloads.busy import PEERS_SHARE, together, waited
+from bench.workloads.busy import PEERS_SHARE, best_peer, together, waited
 
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
@@ -59,7 +58,8 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
         )
         for entry in there
     ]
-    return rows + best_peer(case, there, rates)
+    best = bars.BUSY_BEST_PEER
+    return rows + best_peer("P3", entries.OURS_ASYNC, case, there, rates, best)
 
 
 def note(waits_ms: list[float], errors: int, cpu_us: list[float]) -> str:
@@ -71,22 +71,3 @@ def crowd(stand: PostgresStand) -> wire.Answer:
     """The blocking face: a thread per session, in the process of that face."""
     ask = wire.Jobs(stand.busy, stand.sizes.busy_turns, stand.seed, "crowd")
     return stand.remotes[entries.OURS.key].ask(ask)
-
-
-def best_peer(case: str, there: list[Entry], rates: dict[str, Series]) -> list[Row]:
-    """Ours against the peer with the highest rate."""
-    peers = [entry for entry in there if entry.kind == "peer"]
-    if not peers or entries.OURS_ASYNC not in there:
-        return []
-    best = max(peers, key=lambda entry: percentile(rates[entry.key].samples, 0.5))
-    return [
-        row(
-            "P3",
-            f"{case}, against the best peer",
-            entries.OURS_ASYNC.title,
-            "turns/s",
-            rates[entries.OURS_ASYNC.key],
-            floor=(best.title, rates[best.key]),
-            bar=bars.BUSY_BEST_PEER,
-        )
-    ]

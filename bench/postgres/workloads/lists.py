@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 from bench import wire
-from bench.measure import Row, Series, row
+from bench.measure import Row
 from bench.postgres import bars, entries
 from bench.postgres.place import url
 from bench.postgres.stand import PostgresStand
-from bench.remote import Remote, leave_all
-from bench.rounds import Rounds
-from bench.workloads.lists import CALLS, FEW, LISTED
+from bench.remote import Remote
+from bench.workloads.lists import LISTED, compared
 
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
-    if not stand.has_ours:
-        return []
-    counts = (FEW, stand.sizes.listed)
-    series = {count: Series() for count in counts}
-    remotes: dict[int, Remote] = {}
-    try:
-        for count in counts:
-            remotes[count] = prepared(stand, count)
-        rounds = Rounds(seconds, least=stand.sizes.least_rounds)
-        ask = wire.Timed("newest", ["ada", LISTED], CALLS)
-        for number in rounds:
-            for count in rounds.order(counts):
-                series[count].add(remotes[count].ask(ask).samples_ms, number)
-    finally:
-        leave_all(list(remotes.values()))
-    floor = (f"at {FEW:,} sessions", series[FEW])
-    return [
-        row(
-            "P8",
-            f"newest {LISTED} of a user, {count:,} sessions",
-            entries.OURS.title,
-            "ms",
-            series[count],
-            floor=floor,
-            bar=bars.LISTS if count != FEW else None,
-            note="every second session is the user's",
-        )
-        for count in counts
-    ]
+    return compared("P8", stand, seconds, entries.OURS, prepared, bars.LISTS)
 
 
 def prepared(stand: PostgresStand, count: int) -> Remote:

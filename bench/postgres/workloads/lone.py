@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import machine
 from bench.contender import Entry
 from bench.measure import Bar, Row, Series, over, row
 from bench.postgres import bars, entries
 from bench.postgres.stand import PostgresStand
-from bench.rounds import Rounds
-from bench.workloads.lone import COMMITS, PEERS_SHARE, ROUNDS_MAX, SYNCS, Cases, commits, takes_part
+from bench.workloads.lone import Cases, depths_of, measured
 
 FLOORS: Final = (entries.POOL, entries.POOL_AGAIN, entries.BARE, entries.BLOCKING)
 
@@ -19,26 +17,8 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
     stand.build()
     ours = [entries.OURS, entries.OURS_ASYNC] if stand.has_ours else []
     found = [*FLOORS, *ours, *stand.peers_there]
-    depths = (0, stand.sizes.shallow_depth, stand.sizes.deep_depth)
-    cases: Cases = {}
-    probe = Series()
-    peers = len(stand.peers_there) * len(depths) or 1
-    rounds = Rounds(
-        seconds,
-        least=stand.sizes.least_rounds,
-        peer_least=stand.sizes.peer_rounds,
-        most=ROUNDS_MAX,
-        allowance_s=seconds * PEERS_SHARE / peers,
-    )
-    for number in rounds:
-        probe.add(machine.syncs_ms(stand.directory, SYNCS))
-        for depth in depths:
-            fresh = stand.fresh(COMMITS) if depth == 0 else []
-            for entry in rounds.order(found):
-                if entry.key in stand.remotes and takes_part(stand, rounds, entry, depth):
-                    samples = commits(stand, rounds, entry, depth, fresh)
-                    if samples:
-                        cases.setdefault((depth, entry.key), Series()).add(samples, number)
+    depths = depths_of(stand)
+    cases, probe = measured(stand, seconds, found)
     there = [entry for entry in found if entry.key in stand.remotes]
     rows = [row("P1", "fdatasync of one page", "the disk itself", "ms", probe)]
     for depth in depths:

@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-from bench.contender import Entry
 from bench.measure import Row, percentile, row
 from bench.postgres import bars, entries
 from bench.postgres.stand import PostgresStand
-from bench.remote import ContenderFailed
-from bench.rounds import Rounds
-from bench.workloads.processes import PEER_ROUNDS_MAX, PEERS_SHARE, Pool
+from bench.workloads.processes import Pool, raced
 
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
     ours = [entries.OURS_ASYNC] if stand.has_ours else []
-    pools = [Pool(stand, entry) for entry in (entries.GROUP, entries.GROUP_AGAIN, *ours)]
-    peers = stand.peers if stand.sizes.peers_in_processes else []
-    if stand.peers and not peers:
-        stand.notes.append("P4 without the peers in a quick run")
-    rows: list[Row] = []
-    try:
-        share = 1 - PEERS_SHARE if peers else 1.0
-        rounds = Rounds(seconds * share, least=stand.sizes.least_rounds)
-        for number in rounds:
-            for pool in rounds.order(pools):
-                pool.go(number)
-        floor = pools[0]
-        for pool in pools:
-            rows += pool_rows(pool, floor)
-        for entry in peers:
-            rows += against(stand, entry, floor, seconds * PEERS_SHARE / len(peers))
-    finally:
-        for pool in pools:
-            pool.leave()
+    floors = (entries.GROUP, entries.GROUP_AGAIN, entries.POOL)
+    rows, pools = raced("P4", stand, seconds, [*floors, *ours], pool_rows)
+    if ours:
+        rows.append(against_pool(pools[-1], pools[len(floors) - 1]))
     return rows
-
-
-def against(stand: PostgresStand, entry: Entry, floor: Pool, seconds: float) -> list[Row]:
-    """A peer and the floor in turn; not all peers at once, which would need gigabytes."""
-    first = len(floor.rates.rounds)
-    try:
-        pool = Pool(stand, entry)
-        try:
-            rounds = Rounds(seconds, least=stand.sizes.peer_rounds, most=PEER_ROUNDS_MAX)
-            for number in rounds:
-                for one in rounds.order([pool, floor]):
-                    one.go(first + number)
-        finally:
-            pool.leave()
-    except ContenderFailed as error:
-        stand.drop(entry, error)
-        return []
-    return pool_rows(pool, floor)
 
 
 def pool_rows(pool: Pool, floor: Pool) -> list[Row]:
@@ -73,6 +37,18 @@ def pool_rows(pool: Pool, floor: Pool) -> list[Row]:
     if entry.kind == "ours":
         rows.append(errors_row(case, pool))
     return rows
+
+
+def against_pool(ours: Pool, pool: Pool) -> Row:
+    """The same against the floor that sends each turn by itself, as most programs would."""
+    return row(
+        "P4",
+        f"{ours.crew.described}, against each turn by itself",
+        ours.entry.title,
+        "turns/s",
+        ours.rates,
+        floor=(pool.entry.title, pool.rates),
+    )
 
 
 def errors_row(case: str, pool: Pool) -> Row:

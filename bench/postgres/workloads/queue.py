@@ -1,4 +1,8 @@
-"""P5: enqueue, claim, complete; with one session's items per call, and with fifty sessions'."""
+"""P5: enqueue, claim, complete; with one session's items per call, and with fifty sessions'.
+
+Peers have two hundred jobs under way at once, each job by itself or in one batch, as their own API
+has it. So has ours when it is compared with them: four workers, each with fifty sessions per call.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,17 @@ from bench.rounds import Rounds
 
 ALONE: Final = [1]
 MANY: Final = list(range(101, 151))
+CROWD: Final = list(range(201, 401))
 ALONE_BATCHES: Final = 5
 """How many times more batches one session alone does, so that a round is long enough."""
-PEER_JOBS: Final = 4
-"""Times fifty jobs per round for a peer: enough for its worker to get going."""
 PEERS_SHARE: Final = 0.4
 CASES: Final = {
     "1 session, 1 item per call": (ALONE, 1, "jobs", bars.QUEUE_SESSION),
     "1 session, 10 items per call": (ALONE, 10, "jobs", bars.QUEUE_SESSION),
     "50 sessions per call": (MANY, 1, "served", bars.QUEUE_MANY),
 }
-BUSIEST: Final = "50 sessions per call"
+AT_ONCE: Final = f"{len(CROWD)} jobs at once"
+"""Enough for the worker of a peer to get going."""
 
 Key = tuple[str, str]
 
@@ -53,26 +57,34 @@ class Queues:
             self.remotes[entry.key] = remote
             self.there.append(entry)
             if entry.kind == "ours":
-                remote.ask(wire.Create([*ALONE, *MANY]))
-            if entry.kind == "peer":
-                # The first jobs of a worker wait for its polls; nobody counts them.
-                remote.ask(wire.Jobs(MANY, 1, 1))
-            else:
-                for numbers, size, method, _ in CASES.values():
-                    remote.ask(wire.Jobs(numbers, 1, size, method))
+                remote.ask(wire.Create([*ALONE, *MANY, *CROWD]))
+            # The first jobs of a worker wait for its polls; nobody counts them.
+            for case in cases_of(entry):
+                remote.ask(self.asked(entry, case, 1))
+
+    def asked(self, entry: Entry, case: str, batches: int) -> wire.Jobs:
+        if case == AT_ONCE:
+            method = "jobs" if entry.kind == "peer" else "served_at_once"
+            return wire.Jobs(CROWD, 1, 1, method)
+        numbers, size, method, _ = CASES[case]
+        return wire.Jobs(numbers, batches, size, method)
 
     def go(self, number: int, entry: Entry, case: str) -> None:
-        numbers, size, method, _ = CASES[case]
-        batches = self.stand.sizes.queue_batches * (ALONE_BATCHES if len(numbers) == 1 else 1)
-        ask = wire.Jobs(numbers, batches, size, method)
-        if entry.kind == "peer":
-            ask = wire.Jobs(MANY, PEER_JOBS, 1)
-        answer = self.remotes[entry.key].ask(ask)
+        is_alone = case != AT_ONCE and CASES[case][0] is ALONE
+        batches = self.stand.sizes.queue_batches * (ALONE_BATCHES if is_alone else 1)
+        answer = self.remotes[entry.key].ask(self.asked(entry, case, batches))
         rate = answer.count / span_s([answer])
         self.rates.setdefault((case, entry.key), Series()).add([rate], number)
 
     def leave(self) -> None:
         leave_all(list(self.remotes.values()))
+
+
+def cases_of(entry: Entry) -> list[str]:
+    """The floor does not know workers, and peers know no sessions."""
+    if entry.kind == "peer":
+        return [AT_ONCE]
+    return [*CASES, AT_ONCE] if entry.kind == "ours" else list(CASES)
 
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
@@ -98,9 +110,11 @@ def measure(queues: Queues, seconds: float) -> None:
         allowance_s=seconds * PEERS_SHARE / peers,
     )
     for number in rounds:
-        for case in rounds.order(list(CASES)):
+        for case in rounds.order([*CASES, AT_ONCE]):
             for entry in rounds.order(list(queues.there)):
-                if entry.kind == "peer" and (case != BUSIEST or rounds.sits_out(entry.key)):
+                if case not in cases_of(entry):
+                    continue
+                if entry.kind == "peer" and rounds.sits_out(entry.key):
                     continue
                 start = time.monotonic()
                 try:
@@ -130,20 +144,20 @@ def case_rows(queues: Queues, case: str, bar: Bar) -> list[Row]:
 
 
 def peer_rows(queues: Queues) -> list[Row]:
-    """Ours against the better of the two."""
-    peers = [entry for entry in queues.peers if (BUSIEST, entry.key) in queues.rates]
-    if not peers or entries.OURS_ASYNC not in queues.there:
-        return []
-    rates = {entry: queues.rates[BUSIEST, entry.key] for entry in peers}
-    best = max(peers, key=lambda entry: percentile(rates[entry].samples, 0.5))
+    """Everybody who had so many jobs at once; ours against the best of the peers."""
+    found = {entry: queues.rates.get((AT_ONCE, entry.key)) for entry in queues.there}
+    rates = {entry: series for entry, series in found.items() if series is not None}
+    peers = [entry for entry in rates if entry.kind == "peer"]
+    best = max(peers, key=lambda entry: percentile(rates[entry].samples, 0.5), default=None)
     return [
         row(
             "P5",
-            "queue, against the best peer",
-            entries.OURS_ASYNC.title,
+            f"queue, {AT_ONCE}",
+            entry.title,
             "items/s",
-            queues.rates[BUSIEST, entries.OURS_ASYNC.key],
-            floor=(best.title, rates[best]),
-            bar=bars.QUEUE_PEERS,
+            series,
+            floor=(best.title, rates[best]) if best is not None else None,
+            bar=bars.QUEUE_PEERS if entry.kind == "ours" else None,
         )
+        for entry, series in rates.items()
     ]

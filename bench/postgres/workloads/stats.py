@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import big, wire
-from bench.measure import Row, Series, row
+from bench import big
+from bench.measure import Row
 from bench.postgres import bars, entries
 from bench.postgres.place import url
 from bench.postgres.stand import PostgresStand
-from bench.rounds import Rounds
-from bench.workloads.stats import CALLS, CASES
+from bench.workloads.stats import compared
 
 NAME: Final = "big"
 
@@ -19,28 +18,7 @@ def run(stand: PostgresStand, seconds: float) -> list[Row]:
     if not stand.has_ours:
         return []
     build(stand)
-    held = {big.SMALL: big.SMALL_MESSAGES, big.BIG: stand.sizes.big_messages}
-    series = {(case, number): Series() for case in CASES for number in held}
-    remote = stand.start(entries.OURS, NAME)
-    try:
-        for case, number in series:
-            remote.ask(wire.Timed(case, [number, held[number]], 1))
-        rounds = Rounds(seconds, least=stand.sizes.least_rounds)
-        for place in rounds:
-            for case, number in rounds.order(list(series)):
-                ask = wire.Timed(case, [number, held[number]], CALLS)
-                series[case, number].add(remote.ask(ask).samples_ms, place)
-    finally:
-        remote.leave()
-    rows = []
-    for case, title in CASES.items():
-        small = (f"at {big.SMALL_MESSAGES} messages", series[case, big.SMALL])
-        for number, messages in held.items():
-            bar = bars.STATS if number == big.BIG else None
-            where = f"{title}, {messages:,} messages"
-            mine = series[case, number]
-            rows.append(row("P9", where, entries.OURS.title, "ms", mine, floor=small, bar=bar))
-    return rows
+    return compared("P9", stand, seconds, entries.OURS, NAME, bars.STATS)
 
 
 def build(stand: PostgresStand) -> None:

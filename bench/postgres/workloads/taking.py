@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 from bench import wire
-from bench.measure import Row, Series, row
+from bench.measure import Row
 from bench.postgres import bars, entries
 from bench.postgres.place import url
 from bench.postgres.stand import PostgresStand
-from bench.remote import Remote, leave_all
-from bench.rounds import Rounds
-from bench.workloads.taking import FEW, LOOKS, SERVED
+from bench.remote import Remote
+from bench.workloads.taking import compared
 
 
 def run(stand: PostgresStand, seconds: float) -> list[Row]:
-    if not stand.has_ours:
-        return []
-    from bench.many import LATER
-
-    asks = {
-        "take and complete": wire.Timed("serve", [], SERVED, "requeue"),
-        "look when nothing is due": wire.Timed("idle", [LATER], LOOKS),
-    }
-    counts = (FEW, stand.sizes.waiting)
-    series = {(case, count): Series() for case in asks for count in counts}
-    remotes: dict[int, Remote] = {}
-    try:
-        for count in counts:
-            remotes[count] = prepared(stand, count)
-        rounds = Rounds(seconds, least=stand.sizes.least_rounds)
-        for number in rounds:
-            for case, count in rounds.order(list(series)):
-                answer = remotes[count].ask(asks[case])
-                series[case, count].add(answer.samples_ms, number)
-    finally:
-        leave_all(list(remotes.values()))
-    return [
-        row(
-            "P10",
-            f"{case}, {count:,} sessions",
-            entries.OURS.title,
-            "ms",
-            series[case, count],
-            floor=(f"at {FEW:,} sessions", series[case, FEW]),
-            bar=bars.TAKING if count != FEW else None,
-        )
-        for case, count in series
-    ]
+    return compared("P10", stand, seconds, entries.OURS, prepared, bars.TAKING)
 
 
 def prepared(stand: PostgresStand, count: int) -> Remote:

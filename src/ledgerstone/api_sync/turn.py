@@ -365,8 +365,9 @@ class Turn(Keeping):
         """The answer with its messages; from here on the next turn is collected."""
         content = self._content
         # By position, not by id: a replayed turn answers with the ids of the first time.
-        pairs = zip(command.nodes, answer.placed, strict=True)
-        places = [(node, place) for node, place in pairs if node.role is not None]
+        places: Iterable[Any] = zip(command.nodes, answer.placed, strict=True)
+        if len(content.messages) < len(command.nodes):
+            places = [(node, place) for node, place in places if node.role is not None]
         messages = bodies.placed_messages(self.session, content.messages, places)
         content.empty()
         self._id = self._create = None

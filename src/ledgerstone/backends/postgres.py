@@ -89,8 +89,7 @@ async def _inspect(face: Face, target: Target, level: str) -> Facts:
         await prepare_schema(connection, target.schema, limit_s, may_migrate=target.migrate)
         await check_rights(connection, target.shown, limit_s)
         await check_feed(connection, target.shown, limit_s)
-        if target.rls:
-            await check_security(connection, target.shown, limit_s)
+        await check_security(connection, target.shown, limit_s, asked=target.rls)
         return facts
     finally:
         face.pool.give_back(connection)
@@ -207,7 +206,7 @@ class PostgresBackend:
         fast = face.fast(command)
         try:
             if fast is not None:
-                answer: A = await fast.write(command)
+                answer: A = await fast.begin(command)
             else:
                 import asyncio
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ledgerstone.backends.postgres_errors import FOREIGN, translate
-from ledgerstone.backends.postgres_port import PgConnection
+from ledgerstone.backends.postgres_port import PgConnection, ServerSaid
 from ledgerstone.backends.postgres_schema import (
     DIALECT,
     migrate,
@@ -16,12 +16,15 @@ from ledgerstone.backends.postgres_schema import (
     script_after,
 )
 from ledgerstone.backends.postgres_urls import SCHEMA, Target, check_schema, parse_target
-from ledgerstone.errors import InvalidValue, LedgerstoneError, SchemaTooNew
+from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, SchemaTooNew
 from ledgerstone.sql.migrate import newest
 from ledgerstone.sql.texts import sql_files
 from ledgerstone.trampoline import run_now
 
 T = TypeVar("T")
+_OUR_OWN = ("P0001", "55000")
+"""What functions of ours refuse, with the reason and the next step."""
+_NO_SUCH_ROLE = "42704"
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}\Z")
 
 
@@ -96,6 +99,10 @@ async def _translated(work: Coroutine[Any, Any, T], where: str) -> T:
     except LedgerstoneError:
         raise
     except FOREIGN as error:
+        if isinstance(error, ServerSaid) and error.sqlstate in _OUR_OWN:
+            raise NotSupported(error.message, where) from error
+        if isinstance(error, ServerSaid) and error.sqlstate == _NO_SUCH_ROLE:
+            raise InvalidValue("role", f"{error.message}; CREATE ROLE makes one") from error
         raise translate(error, where) from error
 
 

@@ -24,6 +24,8 @@ what is in it: uses, new runs, sections that few commands have."""
 HEAD_COLUMNS = 29
 _BORDER, _NULL = "\x1f", "\x1e"
 
+_json = msgspec.json.Encoder().encode
+
 Pick = Callable[[Row], Row]
 
 
@@ -138,7 +140,7 @@ class Parcel:
         texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
         if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
             return None
-        return who, now_us, mode | self.mode, _list(self.at), _list(self.ints), texts, self.blobs
+        return who, now_us, mode | self.mode, array(self.at), array(self.ints), texts, self.blobs
 
     def _command(self, asked: Asked) -> None:
         plan = asked.plan
@@ -183,9 +185,9 @@ class Parcel:
                 blobs += blobs_of(row)
 
 
-def _list(numbers: Sequence[int | None]) -> str:
-    """Numbers as the text of an array."""
-    return "{" + str(numbers)[1:-1].replace("None", "null") + "}"
+def array(numbers: Sequence[int | None]) -> str:
+    """Numbers as the text of an array, which is that of JSON but for its brackets."""
+    return "{" + _json(numbers)[1:-1].decode("ascii") + "}"
 
 
 def _is_plain(joined: str, borders: int, nulls: int) -> bool:

@@ -71,9 +71,11 @@ class BlockingFlusher:
         self._slow = slow
         self._gate = threading.Lock()
         self._sender: Job | None = None
-        """Whose thread sends; one that is done does not send any more, whether it said so or not.
+        """Whose thread sends; one that is done begins no call any more, whether it said so or not.
         What stands here is changed only behind the gate."""
         self._sent: list[Job] = []
+        """What is in a call now. Its sender may be done before: by its deadline, or sent the slow
+        way by another that gave up."""
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
@@ -159,7 +161,7 @@ class BlockingFlusher:
             return False
 
     def _is_free(self) -> bool:
-        return self._sender is None or self._sender.done
+        return not self._sent and (self._sender is None or self._sender.done)
 
     def _wait(self, job: Job) -> None:
         """Until the command is done, or this thread is to send."""
@@ -184,7 +186,7 @@ class BlockingFlusher:
         line = self._line
         with self._gate:
             _drop_overdue(line)
-            group = self._sent = line.take()
+            group = self._sent = [] if job.done else line.take()
         judged, unsure = None, True
         try:
             if group:
@@ -233,35 +235,44 @@ class AsyncFlusher:
     """Commands of one event loop, over one connection at a time."""
 
     def __init__(self, line: Gathering, slow: Slow) -> None:
+        import asyncio  # Here: a blocking program need not import it.
+
+        self._loop = asyncio.get_running_loop()
         self._line = line
         self._slow = slow
+        self._came: list[Job] = []
+        """Not yet in the line. Planned all at once, a command costs a third less than between other
+        things, each of which drives the other's code out of the processor's caches."""
         self._sender: asyncio.Task[None] | None = None
         self._slow_ones: set[asyncio.Task[None]] = set()
 
-    async def write(self, command: Command[Any]) -> Any:
-        """Cancelling the wait does not touch the command."""
-        return await self.begin(command)
-
     def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
-        """Let it wait for the next call; what it will answer."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
+        """Let it wait for the next call; what it will answer. Cancelling the future does not touch
+        the command."""
         job = Job(command, monotonic_s() + self._line.limit_s)
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         job.future = future
-        self._line.admit(job)
-        if self._line.ended:
-            self._deliver(loop)
-        if self._sender is None and self._line.waiting:
+        self._came.append(job)
+        if self._sender is None:
             # It begins after this round of the loop: all that its tasks send by then is one group.
-            self._sender = loop.create_task(self._serve(loop))
+            self._sender = self._loop.create_task(self._serve())
+        elif len(self._came) == 1:
+            # While the server works.
+            self._loop.call_soon(self._admit)
         return future
 
-    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _admit(self) -> None:
+        came, self._came = self._came, []
+        for job in came:
+            self._line.admit(job)
+        if self._line.ended:
+            self._deliver()
+
+    async def _serve(self) -> None:
         line = self._line
         try:
-            while line.waiting:
+            while line.waiting or self._came:
+                self._admit()
                 _drop_overdue(line)
                 group = line.take()
                 judged, unsure = None, True
@@ -272,25 +283,25 @@ class AsyncFlusher:
                             judged, unsure = await line.call(group), False
                 finally:
                     line.settle(group, judged, unsure=unsure)
-                    self._deliver(loop)
+                    self._deliver()
         finally:
             self._sender = None
 
-    def _deliver(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _deliver(self) -> None:
         """Tell some at a time: while the server works on what they send next, the others wake."""
         ended, self._line.ended = self._line.ended, []
-        self._tell_some(loop, ended)
+        self._tell_some(ended)
 
-    def _tell_some(self, loop: asyncio.AbstractEventLoop, ended: list[Job]) -> None:
+    def _tell_some(self, ended: list[Job]) -> None:
         for job in ended[:AT_ONCE]:
             if job.slow:
-                task = loop.create_task(self._go_slow(job))
+                task = self._loop.create_task(self._go_slow(job))
                 self._slow_ones.add(task)
                 task.add_done_callback(self._slow_ones.discard)
             else:
                 _tell(job, job.answer, job.error)
         if len(ended) > AT_ONCE:
-            loop.call_soon(self._tell_some, loop, ended[AT_ONCE:])
+            self._loop.call_soon(self._tell_some, ended[AT_ONCE:])
 
     async def _go_slow(self, job: Job) -> None:
         try:

@@ -78,7 +78,8 @@ class Heads:
 
 def keep_run(runs: dict[str, Row], id: str, row: Row) -> dict[str, Row]:
     """The runs with one more; the oldest goes, and what is large is not kept."""
-    kept = {name: other for name, other in runs.items() if name != id}
+    kept = runs.copy()
+    kept.pop(id, None)
     if row[3] is not None and len(row[3]) > RUN_BYTES_MAX:
         return kept
     while len(kept) >= RUNS_MAX:

@@ -11,14 +11,13 @@ from typing import Any
 
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import AGAIN, FOREIGN, translate
-from ledgerstone.backends.postgres_locks import locks_of
+from ledgerstone.backends.postgres_interactive import lock_and_run
 from ledgerstone.backends.postgres_port import ConnectionLost, PgConnection, ServerSaid
 from ledgerstone.backends.postgres_tx import PgTx
 from ledgerstone.backends.postgres_urls import Target
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
-from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
-from ledgerstone.sql.handlers import WRITES
+from ledgerstone.errors import InvalidValue, LedgerstoneError
 from ledgerstone.sql.tx import Row
 
 ROUNDS = 3
@@ -73,34 +72,13 @@ class Joiner:
         await connection.script(_MARK, tx.left_s())
         try:
             before = await self._enter(tx)
-            answer = await self._run(connection, command, ends_s)
+            answer, _ = await lock_and_run(connection, command, ends_s, self._clock)
             await tx.one("join_set", *before)
             await connection.script(_KEEP, tx.left_s())
         except BaseException:
             await self._go_back(connection)
             raise
         return answer
-
-    async def _run(self, connection: PgConnection, command: Command[Any], ends_s: float) -> Any:
-        handler = WRITES.get(type(command))
-        if handler is None:
-            raise NotSupported(type(command).__name__, "postgres")
-        locks = locks_of(command)
-        tx = PgTx(connection, ends_s, locks.sessions)
-        row = await tx.one(
-            "begin_command",
-            command.tenant,
-            locks.sessions,
-            locks.runs,
-            locks.tickets,
-            locks.executions,
-            locks.shared,
-            locks.alone,
-            self._clock.given_us(),
-        )
-        assert row is not None
-        tx.now_us = row[0]
-        return await handler(tx, command)
 
     async def _enter(self, tx: PgTx) -> tuple[str, str, str]:
         """Make sure of the place, and set what our statements need; what was set before."""

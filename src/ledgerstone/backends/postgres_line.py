@@ -33,7 +33,7 @@ from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import ReleaseLease, RenewLease, TakeLease
-from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.turns import CommitTurn, is_usual
 from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.sql.tx import Row
@@ -50,30 +50,29 @@ _AGAIN = frozenset({"40001", "40P01"})
 HOT = frozenset({CommitTurn, TakeLease, RenewLease, ReleaseLease, EnqueueWork})
 
 
-class Job:
+class Job(msgspec.Struct, eq=False):
     """One command on its way. `slow`: it has to go the interactive way, for which `unsure` says
     that it may have been carried out already; `lost_seq` is the place in the queue that it was
     given then."""
 
-    __slots__ = (
-        "answer", "asked", "bytes", "command", "done", "ends_s", "error", "future", "key",
-        "lost_seq", "plan", "slow", "tries", "unsure", "wants",
-    )  # fmt: skip
+    command: Command[Any]
+    ends_s: float
+    key: Key = ("", "")
+    plan: Plan | None = None
+    asked: Asked | None = None
+    wants: int = 0
+    tries: int = 0
+    bytes: int = 0
+    lost_seq: int | None = None
+    done: bool = False
+    slow: bool = False
+    unsure: bool = False
+    answer: Any = None
+    error: BaseException | None = None
+    future: Any = None
 
-    def __init__(self, command: Command[Any], ends_s: float) -> None:
-        self.command = command
-        self.ends_s = ends_s
-        self.key = session_of(command)
-        self.plan: Plan | None = None
-        self.asked: Asked | None = None
-        self.wants = 0
-        self.tries = 0
-        self.bytes = 0
-        self.lost_seq: int | None = None
-        self.done = self.slow = self.unsure = False
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.future: Any = None
+    def __post_init__(self) -> None:
+        self.key = session_of(self.command)
 
 
 def time_left_s(group: Sequence[Job], limit_s: float) -> float:
@@ -85,6 +84,8 @@ def time_left_s(group: Sequence[Job], limit_s: float) -> float:
 
 def session_of(command: Command[Any]) -> Key:
     """Tenant and session of a hot command."""
+    if type(command) is CommitTurn:
+        return command.tenant, command.session
     if isinstance(command, EnqueueWork):
         return command.tenant, command.batch.session
     return command.tenant, getattr(command, "session", "")
@@ -99,10 +100,12 @@ def takes(command: Command[Any]) -> bool:
 
 def _is_plain(command: CommitTurn) -> bool:
     """Nothing that needs rows which nobody knows beforehand, or the lock of the bytes."""
-    return not (
-        command.create is not None
-        or command.rewind is not None
-        or command.branch != "main"
+    if command.create is not None or command.branch != "main":
+        return False
+    if command.run is not None and command.run.parent_run is not None:
+        return False
+    return is_usual(command) or not (
+        command.rewind is not None
         or command.amendments
         or command.tombstones
         or command.branches
@@ -115,7 +118,6 @@ def _is_plain(command: CommitTurn) -> bool:
         or command.traces
         or command.reports
         or command.memories
-        or (command.run is not None and command.run.parent_run is not None)
     )
 
 
@@ -254,7 +256,9 @@ class Line:
         made = job.plan
         assert made is not None
         if made.after.head is not made.before.head:
-            self.heads.put(job.key, msgspec.structs.replace(made.after, version=version))
+            # The plan made it, and nobody has seen it yet.
+            msgspec.structs.force_setattr(made.after, "version", version)
+            self.heads.put(job.key, made.after)
         job.answer, job.error = made.answer, made.error
         self._finish(job)
 

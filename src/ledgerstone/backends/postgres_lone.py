@@ -10,7 +10,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from ledgerstone.backends.postgres_apply import Judged
+from ledgerstone.backends.postgres_apply import Judged, array
 from ledgerstone.backends.postgres_plan import EXPIRES, MAKES_RUN, OWNER, UPDATED, USES, Plan
 from ledgerstone.backends.postgres_port import Blobs
 from ledgerstone.backends.postgres_tx import statements
@@ -105,7 +105,7 @@ def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | Non
         blobs += _node_blobs(node)
     was = before.head
     arguments = [plan.key[0], head[0], before.version, was[UPDATED], was[EXPIRES], *_moved(head)]
-    arguments += (now_us, "{" + str(ints)[1:-1].replace("None", "null") + "}", texts, blobs)
+    arguments += (now_us, array(ints), texts, blobs)
     arguments += (turn[9], *_turn(turn))
     others = [write for write in _ROWS if write in writes]
     if plan.flags:

@@ -83,6 +83,7 @@ class PlanTx:
     """The transaction that a planned handler awaits; nothing in here waits."""
 
     __slots__ = ("_base", "_claims", "_head", "_nodes", "_plan", "_runs", "_state", "now_us")
+    seals = False
 
     def __init__(self, plan: Plan, claims: Claims | None = None) -> None:
         known = plan.before
@@ -176,15 +177,18 @@ class PlanTx:
         return (self._id_of(key),)
 
     def _id_of(self, key: int) -> str | None:
-        before = self._plan.before
+        nodes, before = self._nodes, self._plan.before
+        if nodes and key == nodes[-1][0]:
+            last: str = nodes[-1][11]
+            return last
         if key == self._base + before.head[6]:
             return before.tip_id
         if key == self._base:
             return None
-        first = self._nodes[0][0] if self._nodes else key + 1
-        if not first <= key < first + len(self._nodes):
+        first = nodes[0][0] if nodes else key + 1
+        if not first <= key < first + len(nodes):
             raise Unplanned("id_at")
-        id: str = self._nodes[key - first][11]
+        id: str = nodes[key - first][11]
         return id
 
     def get_document(self, number: int, name: str) -> Row | None:

@@ -7,6 +7,7 @@ it asks for anything else, nothing is lost: the caller starts over, in a transac
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
+from operator import itemgetter
 from typing import Any
 
 from ledgerstone.backends.postgres_port import PgConnection
@@ -21,6 +22,8 @@ from ledgerstone.sql.handlers import READS
 from ledgerstone.sql.tx import Row, Tx
 
 TAIL_MAX = 200
+WHOLE_MAX = 500
+"""Of longer ones the round trips do not matter, and rows of several kinds cost more than one."""
 _SINGLE = frozenset(
     (GetDocument, GetLease, GetRun, GetSession, CountMessages, ListSessions, ListSpaces)
 )
@@ -37,7 +40,9 @@ async def read_briefly(
     tx = PgTx(connection, ends_s)
     tx.now_us = now_us
     if type(query) is ReadMessages:
-        return await _run(_Tail(await _tail(tx, query), query, now_us), query)
+        if query.last is None:
+            return await _run(_Whole(await _whole(tx, query), tx), query)
+        return await _run(_Tail(await _tail(tx, query), tx, query), query)
     return await _run(_Single(tx), query)
 
 
@@ -45,8 +50,8 @@ def may_be_brief(query: Query[Any]) -> bool:
     """Whether it is worth trying."""
     if type(query) is ReadMessages:
         return (
-            query.last is not None
-            and query.last <= TAIL_MAX
+            (query.last is None or query.last <= TAIL_MAX)
+            and query.first is None
             and query.branch == "main"
             and query.at is None
             and not query.deleted
@@ -60,13 +65,18 @@ def _run(tx: Tx, query: Query[Any]) -> Coroutine[Any, Any, Any]:
 
 
 async def _tail(tx: PgTx, query: ReadMessages) -> list[Row]:
-    return await tx.all("read_tail", query.tenant, query.session, query.last)
+    """Newest first, and one more than was asked for: most often the parent of the oldest."""
+    assert query.last is not None
+    rows = await tx.all("read_tail", query.tenant, query.session, query.last + 1)
+    rows.sort(key=itemgetter(_OUTLINE), reverse=True)
+    return rows
 
 
 class _Asking:
     """A transaction that knows nothing by itself."""
 
     now_us = 0
+    seals = False
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
         raise AskedForMore(query)
@@ -112,30 +122,31 @@ class _Single(_Asking):
 
 _OUTLINE = 7
 _MESSAGE = 9
+_ID = _OUTLINE + 6
 
 
 class _Tail(_Asking):
     """The last messages of a session that never branched, with all that their records need.
 
-    The columns of `read_tail`: those of find_outline, of a message, the id of its run, and of the
-    oldest one the id of its parent.
+    The columns of `read_tail`: those of find_outline, of a message, and the id of its run.
     """
 
-    def __init__(self, rows: list[Row], query: ReadMessages, now_us: int) -> None:
-        self.now_us = now_us
+    def __init__(self, rows: list[Row], tx: PgTx, query: ReadMessages) -> None:
+        self.now_us = tx.now_us
         self._rows = rows
+        self._tx = tx
         self._wanted = query.last
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
         rows = self._rows
         if query == "find_outline":
             return rows[0][:_OUTLINE] if rows else None
-        if query == "id_at":
-            oldest = rows[-1]
-            number, parent = oldest[0], oldest[_OUTLINE + 1]
-            if arguments[0] == (number << 32) + parent:
-                return (oldest[-1],)
-        raise AskedForMore(query)
+        if query != "id_at":
+            raise AskedForMore(query)
+        oldest = rows[-1]
+        if oldest[_OUTLINE] == arguments[0]:
+            return (oldest[_ID],)
+        return await _id_at(self._tx, *arguments)
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
         if query != "run_names":
@@ -145,7 +156,7 @@ class _Tail(_Asking):
         numbers = range(first - base, last - base + 1)
         at = _OUTLINE + 4
         return list(
-            {row[at]: (row[at], row[-2]) for row in self._rows if row[at] in numbers}.values()
+            {row[at]: (row[at], row[-1]) for row in self._rows if row[at] in numbers}.values()
         )
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
@@ -157,4 +168,56 @@ class _Tail(_Asking):
         if query != "read_straight" or branched or not straight or not given.get("descending"):
             raise AskedForMore(query)
         end = _OUTLINE + _MESSAGE
-        return [row[_OUTLINE:end] for row in self._rows if row[_OUTLINE] is not None]
+        rows = self._rows[: self._wanted]
+        return [row[_OUTLINE:end] for row in rows if row[_OUTLINE] is not None]
+
+
+_BODY = _MESSAGE - 2
+
+
+async def _whole(tx: PgTx, query: ReadMessages) -> list[Row]:
+    return await tx.all("read_whole", query.tenant, query.session, WHOLE_MAX)
+
+
+class _Whole(_Asking):
+    """All messages of a short session that never branched; the rows of `read_whole`."""
+
+    def __init__(self, rows: list[Row], tx: PgTx) -> None:
+        self.now_us = tx.now_us
+        self._tx = tx
+        self._messages = [row for row in rows if row[_BODY] is not None]
+        self._messages.sort(key=itemgetter(0))
+        others = [row for row in rows if row[_BODY] is None]
+        self._runs = {row[0]: row[_BODY - 1] for row in others if row[_BODY - 1] is not None}
+        self._outline = [(*row[:6], row[-1]) for row in others if row[_BODY - 1] is None]
+
+    async def one(self, query: str, *arguments: Any) -> Row | None:
+        if query == "find_outline":
+            return self._outline[0] if self._outline else None
+        if query != "id_at":
+            raise AskedForMore(query)
+        return await _id_at(self._tx, *arguments)
+
+    async def all(self, query: str, *arguments: Any) -> list[Row]:
+        if query != "run_names":
+            raise AskedForMore(query)
+        base = self._outline[0][0] << 32
+        first, last = (key - base for key in arguments)
+        return [(number, id) for number, id in self._runs.items() if first <= number <= last]
+
+    async def pick(self, query: str, **given: Any) -> list[Row]:
+        number, _, tip, _, branched, amended, _ = self._outline[0]
+        bounds = (given.get("first"), given.get("last"))
+        straight = bounds == ((number << 32) + 1, (number << 32) + tip)
+        if query != "read_straight" or branched or amended or tip > WHOLE_MAX or not straight:
+            raise AskedForMore(query)
+        return self._messages
+
+
+async def _id_at(tx: PgTx, key: int) -> Row:
+    """Of a node that is hidden, or no message. The id at a place never changes: it may be asked
+    for later."""
+    found = await tx.one("id_at", key)
+    if found is None:
+        raise AskedForMore("id_at")
+    return found

@@ -9,6 +9,11 @@ from ledgerstone.sql.catalogue import load
 SHOWN_MAX = 3
 _NEXT = (
     (("28P01", "password authentication failed"), "check user and password in the url"),
+    (("", "no password supplied"), "give one in the url, in PGPASSWORD or in a password file"),
+    (("", "not permitted to log in"), "give it LOGIN, or check the user in the url"),
+    (("", "CONNECT privilege"), "GRANT CONNECT ON DATABASE ... TO the role"),
+    (("", "does not support SSL"), "turn ssl on in the server, or leave sslmode out of the url"),
+    (("", "certificate"), "check sslmode, sslrootcert, sslcert and sslkey in the url"),
     (("28000", "no pg_hba.conf entry"), "check the role, or allow it in pg_hba.conf"),
     (("3D000", '" does not exist'), "create it with `createdb`, or check the name in the url"),
     (("57P03", "starting up"), "wait until it has started"),
@@ -20,16 +25,20 @@ _NEXT = (
     (("", "translate host name"), "check the host in the url"),
     (("", "Name or service not known"), "check the host in the url"),
     (("", "refused"), "check host and port, and that the server runs"),
+    (("", "No such file"), "check host and port, and that the server runs"),
+    (("", "closed the connection"), "check host and port, and that the server runs"),
     (("", "no answer"), "check host, port and firewalls"),
     (("", "timeout expired"), "check host, port and firewalls"),
     (("", "Multiple"), "check host and port, and that the server runs"),
     (("", "read-write"), "none of the hosts is a primary"),
+    (("", "invalid "), "check the options in the url"),
 )
+_CROWDED = ("too many clients", "too many connections")
 
 
 def not_connected(error: NotConnected, where: str) -> LedgerstoneError:
     """Why there is no connection, in one line."""
-    if error.sqlstate == "53300" or "too many clients" in error.message:
+    if error.sqlstate == "53300" or any(words in error.message for words in _CROWDED):
         return Busy(f"{where} takes no more connections; use fewer, or a pooler")
     said = " ".join(error.message.split())
     if 'role "' in said and "does not exist" in said:
@@ -37,7 +46,7 @@ def not_connected(error: NotConnected, where: str) -> LedgerstoneError:
     for (sqlstate, words), advice in _NEXT:
         if error.sqlstate == sqlstate != "" or words in said:
             return Unavailable(f"can not connect to {where}: {said}; {advice}")
-    return Unavailable(f"can not connect to {where}: {said}")
+    return Unavailable(f"can not connect to {where}: {said}; check the url")
 
 
 async def check_rights(connection: PgConnection, where: str, timeout_s: float) -> None:
@@ -59,8 +68,19 @@ async def check_feed(connection: PgConnection, where: str, timeout_s: float) -> 
         )
 
 
-async def check_security(connection: PgConnection, where: str, timeout_s: float) -> None:
-    """NotSupported when `rls=yes` was said and the database would not keep tenants apart."""
+async def check_security(
+    connection: PgConnection, where: str, timeout_s: float, *, asked: bool
+) -> None:
+    """NotSupported when the url and the database differ on whether tenants are kept apart there.
+
+    Without `rls=yes` no tenant is set, and a role that policies bind would see an empty store.
+    """
+    if not asked:
+        rows = await connection.fetch(load("postgres")["security_binds"].text, (), timeout_s)
+        if rows[0][0]:
+            hint = "row-level security binds it: add rls=yes to the url, or use one with BYPASSRLS"
+            raise NotSupported("this role", where, hint)
+        return
     rows = await connection.fetch(load("postgres")["security_gaps"].text, (), timeout_s)
     if rows:
         gaps = "; ".join(str(row[0]) for row in rows[:SHOWN_MAX])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledgerstone.backends.postgres_port import PgConnection, ServerSaid
-from ledgerstone.errors import NotSupported, SchemaTooNew, SchemaTooOld
+from ledgerstone.errors import NotADatabase, NotSupported, SchemaTooNew, SchemaTooOld
 from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.migrate import functions, migrations, newest
 from ledgerstone.sql.texts import sql_files
@@ -12,6 +12,10 @@ DIALECT = "postgres"
 OLDEST_SERVER = 140000
 MIGRATION_TIMEOUT_S = 300.0
 _MISSING = ("42P01", "3F000")
+_FOREIGN = ("42703", "42883")
+_EXISTS = "42P07"
+_TAKEN = "the schema {} has a table {} of somebody else; choose another one with ?schema="
+_NOTHING = "no store is there yet: `ledgerstone migrate` makes one, or check database and schema"
 
 
 async def prepare_schema(
@@ -24,9 +28,8 @@ async def prepare_schema(
     if version == newest(DIALECT):
         return
     if not may_migrate:
-        raise SchemaTooOld(
-            f"the schema {schema}", version, newest(DIALECT), "`ledgerstone migrate` does it"
-        )
+        hint = "`ledgerstone migrate` does it" if version else _NOTHING
+        raise SchemaTooOld(f"the schema {schema}", version, newest(DIALECT), hint)
     await migrate(connection, schema)
 
 
@@ -41,6 +44,8 @@ async def read_version(connection: PgConnection, schema: str, timeout_s: float) 
     except ServerSaid as error:
         if error.sqlstate in _MISSING:
             return 0
+        if error.sqlstate in _FOREIGN:
+            raise NotADatabase(_TAKEN.format(schema, "store")) from error
         raise
     return int(rows[0][0]) if rows else 0
 
@@ -71,9 +76,19 @@ async def migrate_in(connection: PgConnection, schema: str) -> int:
     if version > newest(DIALECT):
         raise SchemaTooNew(f"the schema {schema}", version, newest(DIALECT))
     if version < newest(DIALECT):
-        await connection.script(steps_after(version), limit_s)
+        await _run_steps(connection, schema, version)
     await connection.fetch(load(DIALECT)["set_search_path"].text, (rows[0][0],), limit_s)
     return version
+
+
+async def _run_steps(connection: PgConnection, schema: str, version: int) -> None:
+    try:
+        await connection.script(steps_after(version), MIGRATION_TIMEOUT_S)
+    except ServerSaid as error:
+        if version or error.sqlstate != _EXISTS:
+            raise
+        name = error.message.partition('"')[2].partition('"')[0]
+        raise NotADatabase(_TAKEN.format(schema, name)) from error
 
 
 def script_after(schema: str, version: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 
@@ -34,6 +34,8 @@ _LIBPQ = frozenset(
     )
 )
 FORM = "postgresql://user:password@host:port/database?schema=ledgerstone"
+CODES = "in a password write % / ? # @ : as %25 %2F %3F %23 %40 %3A"
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -125,8 +127,7 @@ def _host_and_port(text: str) -> tuple[str | None, str | None]:
 
 def parse_target(url: str, pool_size: int | None = None) -> Target:
     """The parts of a url; InvalidValue names what is wrong, and never the password."""
-    parts = urlsplit(url)
-    _check_hosts(parts.netloc.rpartition("@")[2])
+    parts = _parts(url)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = given.pop("schema", SCHEMA)
     check_schema(schema)
@@ -159,12 +160,19 @@ def _with(base: str, options: dict[str, str]) -> str:
     return f"{base}?{query}" if query else base
 
 
-def _check_hosts(hosts: str) -> None:
-    """host:port, or several of them with commas between."""
-    for host in hosts.split(","):
+def _parts(url: str) -> SplitResult:
+    """The url taken apart. Whatever stands at a wrong place may be a password, so none is shown."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise InvalidValue("url", f"it can not be taken apart; write {FORM}") from None
+    if parts.fragment or parts.netloc.count("@") > 1 or _BARE_PERCENT.search(parts.netloc):
+        raise InvalidValue("url", f"it can not be taken apart; {CODES}")
+    for host in parts.netloc.rpartition("@")[2].split(","):
         port = host.rpartition("]")[2].partition(":")[2]
-        if port and not (port.isdigit() and 0 < int(port) < 65536):
-            raise InvalidValue("url", f"{port!r} is no port; write {FORM}")
+        if port and not (port.isdecimal() and 0 < int(port) < 65536):
+            raise InvalidValue("url", f"a port from 1 to 65535 expected; write {FORM}; {CODES}")
+    return parts
 
 
 def _size(text: object) -> int:

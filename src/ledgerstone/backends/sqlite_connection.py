@@ -44,6 +44,7 @@ class SqliteTx:
     """The transaction that handlers await; every call returns at once."""
 
     __slots__ = ("_connection", "execute", "now_us", "patience_ms")
+    seals = True
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

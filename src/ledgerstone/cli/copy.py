@@ -13,14 +13,16 @@ from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.backends.folder_urls import folder_path, is_folder
-from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, local_path, reading
+from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.cli.failures import INTERRUPTED, CliError
+from ledgerstone.cli.options import AsJson, is_server, local_path, reading
 from ledgerstone.cli.output import plural, print_json, print_line, print_table, size, visible
 from ledgerstone.records.transfer import Copied
 
 EXAMPLE = "Example: ledgerstone copy agent.db postgresql://localhost/agents"
 HEADERS = ("TENANT", "SESSIONS", "TURNS", "NODES", "ROWS", "WRITTEN", "BYTES", "ROOT")
 ROOT_CHARS = 12
+_AGAIN = "interrupted; start it again, and it goes on where it was"
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="The url of the store to copy.", show_default=False)
@@ -111,7 +113,10 @@ def _copy(source: Store, target: Store) -> Copied:
         def show(phase: str, done: int, total: int) -> None:
             bar.update(task, description=phase, completed=done, total=total)
 
-        return source.admin.copy_to(target, progress=show)
+        try:
+            return source.admin.copy_to(target, progress=show)
+        except KeyboardInterrupt:
+            raise CliError(_AGAIN, INTERRUPTED) from None
 
 
 def _is_same(source: str, target: str) -> bool:
@@ -122,6 +127,8 @@ def _place(url: str) -> str:
     """Where a url leads, without links."""
     if is_folder(url):
         return os.path.realpath(folder_path(url))
+    if is_server(url):
+        return parse_target(url).shown
     path = local_path(url)
     return url if path is None else os.path.realpath(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledgerstone.errors import (
+    BackendError,
     BranchNotFound,
     Busy,
     CopyConflict,
@@ -11,6 +12,7 @@ from ledgerstone.errors import (
     InvalidValue,
     LedgerstoneError,
     NotADatabase,
+    NotSupported,
     ReadOnly,
     SchemaTooNew,
     SchemaTooOld,
@@ -18,6 +20,7 @@ from ledgerstone.errors import (
     StorageFull,
     TicketClosed,
     TicketNotFound,
+    Unavailable,
 )
 
 OK = 0
@@ -28,8 +31,7 @@ PIPE_CLOSED = 141
 
 _SESSIONS = "`ledgerstone sessions` lists what is there, --tenant chooses the tenant"
 _NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
-    (NotADatabase, "give the file or the directory of a Ledgerstone store with --store"),
-    (SchemaTooNew, "install a newer ledgerstone"),
+    (NotADatabase, "give a Ledgerstone store with --store"),
     (Corrupt, "`ledgerstone verify` lists every defect"),
     (Busy, "try again when the other process is done"),
     (ReadOnly, "make the file and its directory writable, or copy them elsewhere"),
@@ -39,6 +41,8 @@ _NEXT: tuple[tuple[type[LedgerstoneError], str], ...] = (
     (CopyDisturbed, "remove the target, then copy again while nobody writes to the source"),
     (InvalidValue, "see --help"),
 )
+# These say the next step themselves, behind a semicolon, wherever they know a better one.
+_COMPLETE = (BackendError, NotSupported, SchemaTooNew, SchemaTooOld, Unavailable)
 
 
 class CliError(Exception):
@@ -58,7 +62,7 @@ def explain(error: LedgerstoneError) -> CliError:
         return CliError(f"no ticket {error.id!r} here; `ledgerstone inbox` lists what is open")
     if isinstance(error, BranchNotFound):
         return CliError(f"no branch {error.id!r} here; `ledgerstone tree` shows them")
-    if isinstance(error, SchemaTooOld):
+    if isinstance(error, _COMPLETE) and ";" in str(error):
         return CliError(str(error), exit_code)
     for kind, advice in _NEXT:
         if isinstance(error, kind):

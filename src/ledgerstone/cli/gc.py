@@ -64,11 +64,11 @@ def run(
         print_line("nothing to remove", "green")
 
 
-def seconds(text: str) -> int:
+def seconds(text: str, option: str = "--older-than") -> int:
     """A span as people write it; CliError for anything else."""
     match = SPAN.fullmatch(text.strip())
     if match is None:
-        raise CliError(f"--older-than {visible(text)!r} is no time; write 90s, 15m, 1h, 7d or 2w")
+        raise CliError(f"{option} {visible(text)!r} is no time; write 90s, 15m, 1h, 7d or 2w")
     return int(match[1]) * SECONDS[match[2]]
 
 

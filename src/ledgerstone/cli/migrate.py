@@ -9,7 +9,7 @@ import typer
 from ledgerstone.backends import postgres_admin
 from ledgerstone.cli.failures import DEFECTS, CliError
 from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
-from ledgerstone.cli.output import print_json, print_line
+from ledgerstone.cli.output import print_json, print_line, visible
 
 EXAMPLE = "Example: ledgerstone migrate --store postgresql://db/agents --check"
 
@@ -58,6 +58,8 @@ def run(
     if sql:
         typer.echo(postgres_admin.migration_script(store, since, rls), nl=False)
         return
+    if check and rls is not None:
+        raise CliError("--rls changes the database and --check does not; give one of them")
     if check:
         found, wanted = postgres_admin.versions(store)
     else:
@@ -66,6 +68,10 @@ def run(
         print_json({"found": found, "wanted": wanted, "changed": not check and found < wanted})
     else:
         print_line(_told(found, wanted, check=check))
+        if rls is not None and not check:
+            print_line(
+                f"row-level security is on; {visible(rls)} opens with rls=yes and migrate=no"
+            )
     raise typer.Exit(DEFECTS if check and found != wanted else 0)
 
 

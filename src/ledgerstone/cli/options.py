@@ -109,7 +109,7 @@ def _trouble(url: str) -> str:
 
 def local_path(url: str) -> Path | None:
     """The file a url names; None when it names none, and opening it will say why."""
-    if is_server(url):
+    if url.startswith(("postgresql:", "postgres:", "postgresql//", "postgres//")):
         return None
     if url.startswith("sqlite:///"):
         return Path(unquote(url.removeprefix("sqlite:///")))

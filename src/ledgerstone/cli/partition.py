@@ -41,7 +41,7 @@ def run(
         raise CliError("only postgresql:// stores have partitions")
     older_us = None
     if older is not None:
-        older_us = SystemClock().now_us() - seconds(older) * US_PER_S
+        older_us = SystemClock().now_us() - seconds(older, "--drop-older-than") * US_PER_S
     done = partition(store, months=months, older_us=older_us)
     if as_json:
         print_json(done)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ledgerstone import Session, Store
+from ledgerstone import NotSupported, Session, Store
 from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
 from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
 from ledgerstone.records.sessions import Head
@@ -61,7 +61,11 @@ def run(
 
 
 def other_tenants(store: Store, tenant: str) -> list[str]:
-    return [name for name in store.admin.tenants() if name != tenant]
+    """None where a role may not know who else is there."""
+    try:
+        return [name for name in store.admin.tenants() if name != tenant]
+    except NotSupported:
+        return []
 
 
 def _plain(session: Session, head: Head | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from ledgerstone.commands import FREE, Command, Guard, Query
 from ledgerstone.commands.artifacts import NewArtifact
@@ -89,7 +90,7 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
+class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     """One commit of one session; every part is optional, all of it happens or nothing.
 
     `blobs` are those that the parts of its messages name: they become attachments of the session.
@@ -106,15 +107,19 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     guard: Guard = FREE
     create: Session | None = None
     branch: str = "main"
-    rewind: Rewind | None = None
     nodes: tuple[NewNode, ...] = ()
     missing_parent: str = "error"
-    amendments: tuple[Amendment, ...] = ()
-    tombstones: tuple[str, ...] = ()
-    branches: tuple[BranchMove, ...] = ()
     state: dict[str, Any] | None = None
     run: Run | None = None
     usage: tuple[UsageEntry, ...] = ()
+    complete: tuple[str, ...] = ()
+    over_budget: bool = False
+    release: bool = False
+    # From here on, what few turns have: see `is_usual`.
+    rewind: Rewind | None = None
+    amendments: tuple[Amendment, ...] = ()
+    tombstones: tuple[str, ...] = ()
+    branches: tuple[BranchMove, ...] = ()
     values: tuple[NewValue, ...] = ()
     notes: tuple[NewNote, ...] = ()
     config: bytes | None = None
@@ -122,7 +127,6 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     checkpoint: NewCheckpoint | None = None
     drop_drafts: tuple[str, ...] = ()
     attach: tuple[str, ...] = ()
-    complete: tuple[str, ...] = ()
     tickets: tuple[NewTicket, ...] = ()
     executions: tuple[Finish, ...] = ()
     enqueue: tuple[NewBatch, ...] = ()
@@ -132,8 +136,15 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True):
     traces: tuple[bytes, ...] = ()
     reports: tuple[bytes, ...] = ()
     memories: tuple[NewMemory, ...] = ()
-    over_budget: bool = False
-    release: bool = False
+
+
+_RARE = CommitTurn.__struct_fields__.index("rewind")
+_NOTHING = astuple(CommitTurn(tenant="", session="", turn="", kind=""))[_RARE:]
+
+
+def is_usual(command: CommitTurn) -> bool:
+    """Whether a commit has nothing of what few have: one look in place of twenty."""
+    return astuple(command)[_RARE:] == _NOTHING
 
 
 class GetTurn(Query[TurnCommitted | None], frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from struct import Struct
 from typing import Any
 
 import msgspec
@@ -19,12 +20,16 @@ from ledgerstone.intake.checks import IdRef
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.messages import Message, MessageBody, message, to_message
 from ledgerstone.records.nodes import MESSAGE, Node, Opaque
-from ledgerstone.records.parts import Text, ToolResult, to_parts
+from ledgerstone.records.parts import ToolResult
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.bodies import ROLE_NUMBERS
 from ledgerstone.rules.context import COMPACTION_LABEL
 
 SALT_BYTES = 16
+NAMES_PER_DRAW = 6
+"""Four messages, a run and the turn itself: the usual turn draws its ids at once."""
+_RANDOM_BYTES = ids.RANDOM_BYTES + NAMES_PER_DRAW * SALT_BYTES
+_salts = Struct(f"{SALT_BYTES}s" * NAMES_PER_DRAW).unpack_from
 _ENVELOPE = frozenset(("id", "run_id", "created_us", "parent", "parts"))
 _Parent = str | None | UnsetType
 
@@ -34,20 +39,12 @@ def salt() -> bytes:
     return os.urandom(SALT_BYTES)
 
 
-def fresh_names(count: int) -> list[tuple[str, bytes]]:
-    """Ids with a salt each, the first one last: whoever pops gets them in order."""
-    random = os.urandom(ids.RANDOM_BYTES + SALT_BYTES * count)
-    fresh = ids.new_ids(count, random[: ids.RANDOM_BYTES])
+def fresh_names() -> list[tuple[str, bytes]]:
+    """NAMES_PER_DRAW ids with a salt each, the first one last: whoever pops gets them in order."""
+    random = os.urandom(_RANDOM_BYTES)
+    fresh = ids.new_ids(NAMES_PER_DRAW, random[: ids.RANDOM_BYTES])
     fresh.reverse()
-    places = range(ids.RANDOM_BYTES, len(random), SALT_BYTES)
-    return [(id, random[at : at + SALT_BYTES]) for id, at in zip(fresh, places, strict=True)]
-
-
-def plain_body(role: Any, content: object) -> MessageBody:
-    """The body of a message that is nothing but its parts."""
-    if type(content) is str:
-        return MessageBody(role=role, parts=[Text(content)])
-    return MessageBody(role=role, parts=to_parts(content, "parts"))  # type: ignore[arg-type]
+    return list(zip(fresh, _salts(random, ids.RANDOM_BYTES), strict=True))
 
 
 def tool_body(call_id: object, content: object, fields: dict[str, Any]) -> MessageBody | None:

@@ -79,7 +79,7 @@ def session_of(value: IdRef, session: SessionRef | None) -> str:
 def bound(session: SessionRef, lease: AnyLease | None) -> tuple[str, AnyLease | None]:
     """The session and the lease that guards it; a lease given as the session is both."""
     if lease is None:
-        if isinstance(session, Lease | Held):
+        if type(session) is not str and isinstance(session, (Lease, Held)):
             return session.session, session
         return session_id(session), None
     if not isinstance(lease, Lease | Held):

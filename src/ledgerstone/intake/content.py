@@ -20,13 +20,11 @@ from ledgerstone.intake.work import Keywords, check_keywords, new_batch
 from ledgerstone.records.document import scrub_config
 from ledgerstone.records.messages import Message, MessageBody, message, to_message, tool_result
 from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.parts import Text, to_parts
 from ledgerstone.records.runs import Run
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
 from ledgerstone.records.work import Claim
 from ledgerstone.rules.bodies import ROLE_NUMBERS
-
-IDS_PER_DRAW = 6
-"""Four messages, a run and the turn itself: the usual turn draws its ids at once."""
 
 
 class Content:
@@ -56,17 +54,23 @@ class Content:
 
     def draw(self) -> tuple[str, bytes]:
         """A fresh id and a salt."""
-        if not self._spare:
-            self._spare = bodies.fresh_names(IDS_PER_DRAW)
+        return self._spare.pop() if self._spare else self._draw_more()
+
+    def _draw_more(self) -> tuple[str, bytes]:
+        self._spare = bodies.fresh_names()
         return self._spare.pop()
 
     def say(self, role: str, content: object, fields: dict[str, Any]) -> Message:
         """Add a message of one role."""
         if fields:
             return self.add(message(role, content, **fields))
-        body = bodies.plain_body(role, content)
-        if type(content) is not str:
-            self._name_blobs(named_blobs(body))
+        named: Any = role  # The callers are methods named after the roles.
+        if type(content) is str:
+            return self._put(MessageBody(role=named, parts=[Text(content)]))
+        body = MessageBody(role=named, parts=to_parts(content, "parts"))  # type: ignore[arg-type]
+        blobs = named_blobs(body)
+        if blobs:
+            self._name_blobs(blobs)
         return self._put(body)
 
     def answer(self, call_id: str, content: object, fields: dict[str, Any]) -> Message:
@@ -84,7 +88,16 @@ class Content:
             id = ids.check_id(given.id, "id")
         node = bodies.message_node(given, id, salt, self.run_id)
         self._name_blobs(named_blobs(given.body))
-        return self._keep(node, given.body)
+        made = Message(
+            body=given.body,
+            id=id,
+            session=self.session,
+            run_id=node.run_id,
+            created_us=node.created_us,
+        )
+        self.nodes.append(node)
+        self.messages.append(made)
+        return made
 
     def extend(self, name: str, items: Iterable[Any]) -> None:
         """Add to one of the command's lists."""
@@ -175,21 +188,11 @@ class Content:
                 self.extend("blobs", (ref,))
 
     def _put(self, body: MessageBody) -> Message:
-        id, salt = self.draw()
+        id, salt = self._spare.pop() if self._spare else self._draw_more()
         data = encode_struct(body, "message")
-        return self._keep(
-            NewNode(id, MESSAGE, ROLE_NUMBERS[body.role], data, salt, "", self.run_id), body
-        )
-
-    def _keep(self, node: NewNode, body: MessageBody) -> Message:
-        made = Message(
-            body=body,
-            id=node.id,
-            session=self.session,
-            run_id=node.run_id,
-            created_us=node.created_us,
-        )
-        self.nodes.append(node)
+        run_id = self.run_id
+        self.nodes.append(NewNode(id, MESSAGE, ROLE_NUMBERS[body.role], data, salt, "", run_id))
+        made = Message(body=body, id=id, session=self.session, run_id=run_id)
         self.messages.append(made)
         return made
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, Protocol, TypeAlias, cast
 
+from msgspec.structs import astuple
+
 from ledgerstone import ids
 from ledgerstone.clock import US_PER_S
 from ledgerstone.errors import InvalidValue
@@ -60,6 +62,11 @@ def _usage(value: Usage | Mapping[str, int], correction: bool) -> Usage:
             if name not in _COUNTS:
                 raise InvalidValue(f"usage.{name!s:.40}", f"unknown; there is {', '.join(_COUNTS)}")
         value = Usage(**value)
+    for count in astuple(value)[: None if value.total is not None else -1]:
+        if type(count) is not int or not 0 <= count < COUNT_BOUND:
+            break
+    else:
+        return value
     for name in _COUNTS:
         count = getattr(value, name)
         if count is None and name == "total":

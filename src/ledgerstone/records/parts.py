@@ -105,11 +105,12 @@ def to_parts(content: object, field: str) -> list[AnyPart]:
             return []
         if isinstance(content, Part | dict):
             content = [content]
-    if not isinstance(content, Iterable):
-        raise InvalidValue(field, f"text or parts expected, got {type(content).__name__}")
+        elif not isinstance(content, Iterable):
+            raise InvalidValue(field, f"text or parts expected, got {type(content).__name__}")
+    parts: Iterable[Any] = content
     return [
         Text(part) if type(part) is str else _to_part(part, f"{field}[{n}]")
-        for n, part in enumerate(content)
+        for n, part in enumerate(parts)
     ]
 
 

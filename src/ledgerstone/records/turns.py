@@ -44,7 +44,7 @@ class HydratedCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_default
     execution: bytes | None = None
 
 
-class TurnCommitted(msgspec.Struct, frozen=True, kw_only=True):
+class TurnCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer of a commit; a repeated turn gets the first answer again."""
 
     session: str

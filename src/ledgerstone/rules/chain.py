@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import encode_json, encode_struct
-from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind
+from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind, is_usual
 from ledgerstone.records.runs import Run, Waiting
 
 GENESIS = bytes(32)
@@ -42,22 +42,24 @@ def turn_hash(command: CommitTurn) -> bytes:
             node.meta,
             node.format,
             node.body,
-            "".join(node.refs),
+            "".join(node.refs) if node.refs else "",
             int(node.on_path),
         )
+    usual = is_usual(command)
     if command.rewind is not None:
         content += _rewind_content(command.rewind)
-    if _has_more(command):
-        content += _more_content(command)
+    if _has_more(command, usual):
+        content += _more_content(command, usual)
     return sha256(_pack(content)).digest()
 
 
-def _has_more(command: CommitTurn) -> bool:
-    return bool(
+def _has_more(command: CommitTurn, usual: bool) -> bool:
+    if command.usage or command.run is not None or command.state is not None:
+        return True
+    return not usual and bool(
         command.amendments
         or command.tombstones
         or command.branches
-        or command.usage
         or command.values
         or command.notes
         or command.attach
@@ -69,8 +71,6 @@ def _has_more(command: CommitTurn) -> bool:
         or command.traces
         or command.reports
         or command.memories
-        or command.state is not None
-        or command.run is not None
         or command.config is not None
         or command.frames is not None
         or command.checkpoint is not None
@@ -81,7 +81,24 @@ def _rewind_content(rewind: Rewind) -> tuple[str | int, ...]:
     return ("rewind", rewind.pop, int(rewind.supersede), int(rewind.to is None))
 
 
-def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
+def _more_content(command: CommitTurn, usual: bool) -> list[bytes | str | int | None]:
+    more: list[bytes | str | int | None] = [] if usual else _changes_content(command)
+    for entry in command.usage:
+        # Built again under another price list, a turn still says the same.
+        said = replace(entry, cost=None, estimated=False) if entry.estimated else entry
+        more += ("usage", encode_struct(said, "usage"))
+    if not usual:
+        more += _beside_content(command)
+    if command.state is not None:
+        more += ("state", encode_json(command.state, "state"))
+    if command.run is not None:
+        more += ("run", _run_content(command.run))
+    checkpoint = command.checkpoint
+    more += (command.config, command.frames, None if checkpoint is None else checkpoint.ref)
+    return more
+
+
+def _changes_content(command: CommitTurn) -> list[bytes | str | int | None]:
     more: list[bytes | str | int | None] = []
     for amendment in command.amendments:
         more += ("amend", amendment.node, amendment.patch)
@@ -89,10 +106,11 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
         more += ("tombstone", node)
     for move in command.branches:
         more += _move_content(move)
-    for entry in command.usage:
-        # Built again under another price list, a turn still says the same.
-        said = replace(entry, cost=None, estimated=False) if entry.estimated else entry
-        more += ("usage", encode_struct(said, "usage"))
+    return more
+
+
+def _beside_content(command: CommitTurn) -> list[bytes | str | int | None]:
+    more: list[bytes | str | int | None] = []
     for value in command.values:
         more += ("value", value.digest)
     for note in command.notes:
@@ -105,14 +123,7 @@ def _more_content(command: CommitTurn) -> list[bytes | str | int | None]:
         more += ("execution", finish.id, finish.result, finish.error)
     for batch in command.enqueue:
         more += ("enqueue", _pack(replace(batch, id="")))
-    more += _kept_content(command)
-    if command.state is not None:
-        more += ("state", encode_json(command.state, "state"))
-    if command.run is not None:
-        more += ("run", _run_content(command.run))
-    more += (command.config, command.frames)
-    more.append(None if command.checkpoint is None else command.checkpoint.ref)
-    return more
+    return more + _kept_content(command)
 
 
 def _kept_content(command: CommitTurn) -> list[bytes | str | int | None]:
@@ -166,7 +177,7 @@ def commitment(node: NewNode, created_us: int) -> bytes:
         node.run_id,
         node.meta,
         node.format,
-        "".join(node.refs),
+        "".join(node.refs) if node.refs else "",
         created_us,
     )
     return sha256(_pack(envelope) + node.body).digest()

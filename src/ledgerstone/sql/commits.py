@@ -14,7 +14,7 @@ from ledgerstone.sql.run_rows import RunRow
 from ledgerstone.sql.tx import Tx
 
 
-class Commit(msgspec.Struct):
+class Commit(msgspec.Struct, gc=False):
     """What the parts of a commit share; leaf, tip and tip_seq are of the command's branch.
 
     `main_id` is the id of main's tip as it was found, `bounded` whether there may be budgets.

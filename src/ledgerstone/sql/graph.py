@@ -19,7 +19,6 @@ from ledgerstone.errors import (
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.chain import commitment, frame
-from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import base_of
 from ledgerstone.sql.paths import MAIN, effective, id_at, places_above, stored_leaf, tip_of
@@ -176,7 +175,10 @@ async def append(tx: Tx, commit: Commit) -> bool:
             tip, tip_seq, tip_id = ord, seq, id
             commit.leaf = ord
             if on_main and role is not None:
-                _count(head, ord, role)
+                head.messages += 1
+                if role == 2:
+                    head.users += 1
+                    head.first_user = head.first_user or ord
     head.live += len(nodes)
     head.ord, commit.tip, commit.tip_seq = ord, tip, tip_seq
     written = await tx.many("insert_node", rows)
@@ -200,13 +202,6 @@ async def _all_new(tx: Tx, commit: Commit) -> bool:
                 raise AlreadyExists(node.id)
             return False
     return True
-
-
-def _count(head: HeadRow, ord: int, role: int) -> None:
-    head.messages += 1
-    if role == 2:
-        head.users += 1
-        head.first_user = head.first_user or ord
 
 
 async def _parent(

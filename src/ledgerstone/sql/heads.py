@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import astuple
+
 from ledgerstone.errors import SessionNotFound
 from ledgerstone.rules.rows import RECENCY_SHIFT, HeadRow
 from ledgerstone.sql.tx import Tx
 
 ORD_BITS = 32
+_FIELDS = HeadRow.__struct_fields__
+_COUNTS = slice(_FIELDS.index("revision"), _FIELDS.index("fence"))
+_MOVED = slice(_FIELDS.index("updated_us"), _FIELDS.index("enqueued"))
 
 
 def base_of(head: HeadRow) -> int:
@@ -47,30 +52,8 @@ async def need_head(tx: Tx, tenant: str, session: str) -> HeadRow:
 
 async def move_head(tx: Tx, head: HeadRow) -> None:
     """Write all of the head but who holds the session."""
-    await tx.run(
-        "move_head",
-        head.number,
-        head.revision,
-        head.ord,
-        head.leaf,
-        head.tip,
-        head.tip_seq,
-        head.messages,
-        head.users,
-        head.first_user,
-        head.live,
-        head.branched,
-        head.named,
-        head.amended,
-        head.updated_us,
-        head.link,
-        head.active_run,
-        head.open_run,
-        head.latest_run,
-        head.ledger,
-        head.checkpoint,
-        head.runs,
-    )
+    row = astuple(head)
+    await tx.run("move_head", head.number, *row[_COUNTS], *row[_MOVED])
 
 
 async def set_lease(tx: Tx, head: HeadRow) -> None:

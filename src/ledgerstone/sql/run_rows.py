@@ -21,7 +21,7 @@ _decoder = msgspec.json.Decoder(Run)
 _FEW_NAMES = 4
 
 
-class RunRow(msgspec.Struct):
+class RunRow(msgspec.Struct, gc=False):
     """One session's row of a run while it is written to; ords are 0 before its first node.
 
     `stored`: the row is there already, `recorded`: with a record. `kept`: the record outlived an
@@ -94,7 +94,8 @@ async def save_run(tx: Tx, tenant: str, head: HeadRow, id: str, row: RunRow) -> 
         return
     body = encode_struct(run, "run")
     # Sealed here and not by a trigger: most turns write a run, and here it costs next to nothing.
-    seal = seal_of(key, id, tenant, run.status, run.parent_run, run.created_us, body)
+    sealed = (key, id, tenant, run.status, run.parent_run, run.created_us, body)
+    seal = seal_of(*sealed) if tx.seals else None
     if row.recorded:
         await tx.run("change_run", key, *place, run.status, run.parent_run, body, seal)
         return

@@ -37,7 +37,7 @@ class Export(NamedTuple):
 _AFTER = ("number", "after")
 
 _EXPORTS = {
-    "stubs": Export("export_stubs", long=False),
+    "stubs": Export("export_stubs", start=(None,), long=False),
     "kept_runs": Export("export_kept_runs"),
     "memories": Export("export_memories", ("namespace", "key"), (None, None)),
     "spaces": Export("export_spaces", start=(None,), long=False),

@@ -139,4 +139,5 @@ class Into:
             return (key, id, *stretch, None, None, None, None, None, None)
         told = read_run(id, run.record)
         what = (self.tenant, told.status, told.parent_run, told.created_us, run.record)
-        return (key, id, *stretch, *what, seal_of(key, id, *what))
+        seal = seal_of(key, id, *what) if self.tx.seals else None
+        return (key, id, *stretch, *what, seal)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ledgerstone.codec import decode_json, decode_struct, encode_json, sha256
-from ledgerstone.commands.turns import CommitTurn, GetTurn, ListTurns
+from ledgerstone.commands.turns import CommitTurn, GetTurn, ListTurns, is_usual
 from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
@@ -56,10 +56,12 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     check_alive(command.session, head)
     check_guard(command.session, head, command.guard, tx.now_us)
     commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1, tip_id, bounded)
+    commit.leaf, commit.tip, commit.tip_seq = head.leaf, head.tip, head.tip_seq
     if command.complete:
         await complete_claims(tx, command.session, head, command.complete)
         commit.effects["completed"] = list(command.complete)
-    await graph.open_branch(tx, commit)
+    if not commit.on_main:
+        await graph.open_branch(tx, commit)
     if command.run is not None and not run_known:
         commit.runs[command.run.id] = new_row(head)
     await _open_runs(tx, commit)
@@ -67,8 +69,12 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
         await graph.rewind(tx, commit, command.rewind)
     if command.nodes and not await graph.append(tx, commit):
         return await _answer(tx, commit, head.revision, replayed=True)
-    await _change_graph(tx, commit)
+    usual = is_usual(command)
+    if not usual:
+        await _change_graph(tx, commit)
     await _carry(tx, commit)
+    if not usual:
+        await _carry_more(tx, commit)
     await settle_branch(tx, commit)
     await _write_turn(tx, commit)
     return await _answer(tx, commit, commit.revision, replayed=False)
@@ -98,23 +104,29 @@ async def _change_graph(tx: Tx, commit: Commit) -> None:
 
 
 async def _carry(tx: Tx, commit: Commit) -> None:
-    """What travels with the nodes."""
+    """What travels with the nodes of most turns."""
     command, head, effects = commit.command, commit.head, commit.effects
+    run = command.run
     if command.state is not None:
         await _patch_state(tx, head, command.state)
     if command.state:
         effects["state"] = command.state
-    if command.run is not None:
-        row, run = commit.runs[command.run.id], command.run
+    if run is not None:
+        row = commit.runs[run.id]
         # A checkpoint is the whole truth; a turn says what is new.
         said = run if command.kind == "checkpoint" else go_on(run, row.old)
-        settle_record(head, row, said, commit.moment_us)
+        run = settle_record(head, row, said, commit.moment_us)
     for id, row in commit.runs.items():
         await save_run(tx, command.tenant, head, id, row)
-    if command.run is not None:
-        await wake_parent(tx, command.tenant, head, commit.runs[command.run.id])
+    if run is not None and run.parent_run is not None:
+        await wake_parent(tx, command.tenant, head, commit.runs[run.id])
     if command.usage:
         await count_usage(tx, commit)
+
+
+async def _carry_more(tx: Tx, commit: Commit) -> None:
+    """What travels with the nodes of few."""
+    command, head = commit.command, commit.head
     if command.values:
         rows = [(head.number, value.digest, value.data) for value in command.values]
         await tx.many("put_value", rows)

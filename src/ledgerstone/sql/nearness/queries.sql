@@ -54,9 +54,3 @@ select set_config('statement_timeout', '0', true)
 -- Candidates, to be scored by whoever asked.
 select kind, id, model, change, vector, session, namespace, metadata, created_us
 from ledger_nearest(:tenant, :model, :kind, :dimension, :spot, :limit)
-
--- name: near_gaps(tenant, model)
--- What does not follow from the embeddings: rows without one.
-select count(*) from near n where n.tenant = :tenant and n.model = :model and not exists (
-  select from embeddings e where e.tenant = n.tenant and e.model = n.model and e.kind = n.kind
-    and e.id = n.id)

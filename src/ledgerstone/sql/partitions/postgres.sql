@@ -32,12 +32,17 @@ declare
   _grant record;
 begin
   perform pg_advisory_xact_lock(ledger_lock_key('', 'partitions'));
+  if row_security_active('evidence') then
+    raise exception 'row-level security hides rows from this role; run it as one with BYPASSRLS'
+      using errcode = '55000';
+  end if;
   if (select c.relkind = 'p' from pg_class c where c.oid = 'evidence'::regclass) then
     return false;
   end if;
   if (select c.relrowsecurity from pg_class c where c.oid = 'evidence'::regclass) then
-    raise exception 'row-level security is on: make the partitions first, then the policies'
-      using errcode = '55000';
+    raise exception 'row-level security is on; switch it off for this table (ALTER TABLE %.evidence '
+      'DISABLE ROW LEVEL SECURITY), divide it, then run `ledgerstone migrate --rls ROLE`',
+      current_schema() using errcode = '55000';
   end if;
   lock table evidence in access exclusive mode;
   alter table evidence rename to evidence_before;
@@ -68,6 +73,7 @@ set search_path from current
 as $$
 declare
   _made bigint := 0;
+  _secured boolean := (select c.relrowsecurity from pg_class c where c.oid = 'evidence'::regclass);
   _from bigint;
   _to bigint;
   _name text;
@@ -84,6 +90,11 @@ begin
       'and created_us < %s returning *) insert into %I select * from moved', _from, _to, _name);
     execute format('alter table evidence attach partition %I for values from (%s) to (%s)',
       _name, _from, _to);
+    if _secured then
+      execute format('alter table %I enable row level security, force row level security', _name);
+      execute format('create policy ledger_of_tenant on %I using (tenant = (select ledger_tenant()))',
+        _name);
+    end if;
     _made := _made + 1;
   end loop;
   return _made;

@@ -28,9 +28,10 @@ select queue from ready where number = :number order by queue
 -- The same; whether work became available there since it was last looked at; whether the claim has
 -- batches in the session.
 select queue,
-  exists (select 1 from work
-    where number = r.number and queue = r.queue and later = 1 and available_us <= :now_us),
-  exists (select 1 from work where number = r.number and unlikely(claim = :claim))
+  (select 1 from work
+    where number = r.number and queue = r.queue and later = 1 and available_us <= :now_us
+    limit 1) is not null,
+  (select 1 from work where number = r.number and unlikely(claim = :claim) limit 1) is not null
 from ready r where number = :number order by queue
 
 -- name: queues_in_work(number)

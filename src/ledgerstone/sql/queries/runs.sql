@@ -37,13 +37,16 @@ select key & 4294967295, id from runs where key between :first and :last
 
 -- name: list_runs(tenant, anywhere, session, status, unfinished, parent_run, created_us, id, limit, offset)
 -- A stretch in the order of creation; created_us and id are the key of the last row before it.
--- `anywhere` when no session is given; the runs of a session are one range of the table.
+-- `anywhere` when no session is given; the runs of a session are one range of the table, and
+-- `|| ''` keeps the planner from looking for them among all of the tenant.
+select r.created_us, r.id, r.body from runs r -- if session
 select r.created_us, r.id, r.body from runs r -- if anywhere
-select r.created_us, r.id, r.body from runs r not indexed -- if session
-join sessions s on s.number = r.key >> 32
-where r.tenant = :tenant and s.purged = 0
-  and s.tenant = :tenant and s.id = :session -- if session
-  and r.key between s.number << 32 and (s.number << 32) + 4294967295 -- if session
+join sessions s on s.number = r.key >> 32 -- if anywhere
+where r.tenant = :tenant and s.purged = 0 -- if anywhere
+where r.tenant || '' = :tenant and r.key between -- if session
+  (select number << 32 from sessions where tenant = :tenant and id = :session and purged = 0) -- if session
+  and (select (number << 32) + 4294967295 from sessions -- if session
+    where tenant = :tenant and id = :session and purged = 0) -- if session
   and r.status = :status -- if status
   and r.status <> 'done' -- if unfinished
   and r.parent_run = :parent_run -- if parent_run
@@ -61,12 +64,14 @@ limit :limit offset :offset
 
 -- name: count_runs(tenant, anywhere, session, status, unfinished, parent_run)
 -- How many runs fit the filter, of the living and of the kept.
+select count(*) from runs r -- if session
 select count(*) from runs r -- if anywhere
-select count(*) from runs r not indexed -- if session
-join sessions s on s.number = r.key >> 32
-where r.tenant = :tenant and s.purged = 0
-  and s.tenant = :tenant and s.id = :session -- if session
-  and r.key between s.number << 32 and (s.number << 32) + 4294967295 -- if session
+join sessions s on s.number = r.key >> 32 -- if anywhere
+where r.tenant = :tenant and s.purged = 0 -- if anywhere
+where r.tenant || '' = :tenant and r.key between -- if session
+  (select number << 32 from sessions where tenant = :tenant and id = :session and purged = 0) -- if session
+  and (select (number << 32) + 4294967295 from sessions -- if session
+    where tenant = :tenant and id = :session and purged = 0) -- if session
   and r.status = :status -- if status
   and r.status <> 'done' -- if unfinished
   and r.parent_run = :parent_run -- if parent_run

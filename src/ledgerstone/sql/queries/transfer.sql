@@ -4,9 +4,11 @@
 -- statements that write it otherwise; here stand only those that have no such twin.
 
 -- name: export_stubs(tenant, after, limit)
--- What purged sessions left.
+-- What purged sessions left; the first may have an empty id: where the fences of new ones begin.
 select id, incarnation, fence, link, retired from stubs
-where tenant = :tenant and id > :after order by id limit :limit
+where tenant = :tenant
+  and id > :after -- if after
+order by id limit :limit
 
 -- name: export_kept_runs(tenant, after, limit, sizes, rows)
 -- Records of runs that outlived their session.
@@ -120,14 +122,15 @@ union all select 'usage_days', count(*), 0 from usage_days where number between 
 union all select 'ready', count(*), 0 from ready where number between :low and :high
 
 -- name: export_nodes(first, last, limit, sizes, rows)
--- Nodes in commit order; their runs by id, and what is left out here to save room is said.
+-- Nodes in commit order; their runs by id, and what is left out here to save room is said. The run
+-- is looked up, not joined: under row-level security a key that a join computes finds no index.
 select coalesce(length(n.body), 0) + coalesce(length(n.meta), 0) -- if sizes
 select n.key >> 32, n.key & 4294967295, n.parent, n.seq, n.role, -- if rows
   case when n.role is null then coalesce(n.kind, '') else 'message' end, coalesce(n.label, ''), -- if rows
-  r.id, n.meta, n.format, coalesce(n.refs, ''), n.created_us, n.id, n.salt, n.body, -- if rows
+  (select r.id from runs r where r.key = n.key - (n.key & 4294967295) + n.run), -- if rows
+  n.meta, n.format, coalesce(n.refs, ''), n.created_us, n.id, n.salt, n.body, -- if rows
   n.deleted_us, n.deleted_rev, n.commitment -- if rows
 from nodes n
-  left join runs r on r.key = n.key - (n.key & 4294967295) + n.run -- if rows
 where n.key > :first and n.key <= :last
 order by n.key limit :limit
 

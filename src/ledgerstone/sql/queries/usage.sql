@@ -42,8 +42,10 @@ from usage_days where number = :number group by currency
 
 -- name: sum_usage(tenant, whole, session, below, user, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
 -- Whole days summed; a column that nobody groups by is left empty and does not part the sums.
+-- The walk begins with a parameter; beside a column, if only of a row that never is, PostgreSQL compares
+-- it as it does the ids that follow.
 with recursive path (id) as ( -- if below
-  select :below union -- if below
+  select coalesce((select id from sessions where number = 0), :below) union -- if below
   select c.id from path cross join sessions c -- if below
     where c.tenant = :tenant and c.parent = path.id and c.purged = 0) -- if below
 select
@@ -67,7 +69,7 @@ group by 1, 2, 3, 4, 5, 6, 7
 -- name: sessions_using(tenant, whole, session, below, user, first, last)
 -- The sessions that used something on these days.
 with recursive path (id) as ( -- if below
-  select :below union -- if below
+  select coalesce((select id from sessions where number = 0), :below) union -- if below
   select c.id from path cross join sessions c -- if below
     where c.tenant = :tenant and c.parent = path.id and c.purged = 0) -- if below
 select distinct s.number, s.id, s."user"

@@ -167,6 +167,22 @@ class TestMovedOwnership(Copies):
             mine.messages.append("s", user("late"), lease=lease)
         assert backend.texts("s") == ["one", "two"]
 
+    @pytest.mark.promise(124)
+    @pytest.mark.parametrize("outward", [True, False])
+    def test_where_fences_begin_after_a_restore_comes_along(
+        self, here: Store, there: Store, outward: bool
+    ) -> None:
+        source, target = (here, there) if outward else (there, here)
+        restored = source.for_tenant("t")
+        restored.sessions.create(id="old")
+        restored.admin.after_restore(jump=1000)
+        source.admin.copy_to(target)
+        moved = target.for_tenant("t")
+        moved.sessions.create(id="new")
+        lease = moved.leases.take("new", owner="ann", ttl_s=60)
+        assert lease is not None
+        assert lease.fence > 1000
+
     def test_a_claim_is_completed_where_it_was_copied_to(self, here: Store, there: Store) -> None:
         lease = self.held(there)
         store = there.for_tenant("default")

@@ -9,7 +9,8 @@
 --                     flags planned_us
 --   2 to 17           see apply_writes.sql       the first int of a row is the place of its command
 --
--- flags: 1 uses something, 2 makes a run, 4 depends on the time, 8 wants the state, 16 is deleted
+-- flags: 1 uses something, 2 makes a run, 4 depends on the time, 8 wants the state (16: the
+-- session is deleted, which its head vouches for)
 -- mode:  1 ids may be taken, 2 do not wait for heads, 4 some use, 8 some make runs, 16 rare sections
 --
 -- What comes back: one row about the call (place 0) with the number of this transaction, by which
@@ -136,9 +137,10 @@ end
 $$;
 
 -- One word per command: whether all that its plan assumed is so. Scalar subqueries with a limit
--- instead of `exists`: that one may be planned as a hash over the whole table. The tenant of a session
--- that is found by its number is compared by another collation: see the top of take.sql. A turn is
--- compared as a pair: only the index on both fits that, and none that walks all turns of a session.
+-- instead of `exists`: that one may be planned as a hash over the whole table. The row of the session
+-- is not looked at: who deletes, restores or purges it writes its head. A turn is compared as a pair:
+-- only the index on both fits that, and none that walks all turns of a session; its tenant by another
+-- collation: see the top of take.sql.
 create or replace function ledger_judge(
   mode bigint, clock bigint, words text[], at bigint[], ints bigint[], texts text[]
 ) returns text[] language plpgsql volatile
@@ -151,12 +153,11 @@ begin
     select case
       when words[n] <> 'ok' then words[n]
       when h.number is null then 'moved'
-      when (h.deleted_us is not null) <> (ints[n * 5 - 1] & 16 <> 0) then 'moved'
       when (h.owner is not null and h.expires_us > clock) <> (ints[n * 5 - 2] = 1) then 'moved'
       when ints[n * 5 - 1] & 4 <> 0 and abs(clock - ints[n * 5]) > 250000 then 'moved'
       when texts[n * 4 - 1] is not null and (
         select true from turns t
-        where (t.id, t.number) >= (texts[n * 4 - 1], h.number)
+        where t.id = texts[n * 4 - 1] and (t.id, t.number) >= (texts[n * 4 - 1], h.number)
           and (t.id, t.number) <= (texts[n * 4 - 1], h.number)
           and t.tenant = texts[n * 4 - 3] collate "POSIX"
         limit 1) then 'known'
@@ -169,12 +170,10 @@ begin
       else 'ok'
     end
     from generate_series(1, at[1]) n left join lateral (
-      select h.number, h.owner, h.expires_us, s.deleted_us
-      from heads h join sessions s on s.number = h.number and s.tenant = h.tenant collate "POSIX"
+      select h.number, h.owner, h.expires_us from heads h
       where h.number = ints[n * 5 - 4] and h.tenant = texts[n * 4 - 3]
         and (h.xmin::text::bigint << 32) | ((h.updated_us # h.expires_us) & 4294967295)
           = ints[n * 5 - 3]
-        and s.purged = 0
       limit 1
     ) h on true);
   if mode & 1 <> 0 then

@@ -7,7 +7,9 @@
 --
 -- Where a row is found by the number of its session, its tenant is compared by another collation than
 -- that of the indexes which begin with it. To a planner without statistics those look as good as the
--- key, and it would walk all sessions of the tenant, or its whole line, for each of them.
+-- key, and it would walk all sessions of the tenant, or its whole line, for each of them. So is the
+-- queue, where many rows of `ready` are found by their numbers: a line that was short once looks as if
+-- one walk through it were best.
 
 -- Puts sessions back in the line, or out of it, as `drop_empty` and `settle_ready` do. No queue of a
 -- session is named twice; null stands for all of them.
@@ -25,6 +27,12 @@ begin
     and (s.queue is null or r.queue = s.queue)
     and not exists (select from work w
       where w.number = r.number and w.tenant = r.tenant and w.queue = r.queue);
+  -- Most often nothing is left of them in the line.
+  perform from ready r
+  where r.number = any (numbers) and r.tenant = any (tenants collate "POSIX") limit 1;
+  if not found then
+    return;
+  end if;
   update ready r set priority = n.priority, due_us = n.due_us
   from (
     select o.tenant, o.number, o.queue,
@@ -130,7 +138,10 @@ declare
   _clock bigint;
   _left bigint[] := '{}';
   _numbers bigint[];
+  _ends bigint[];
   _free bigint[];
+  _names text[];
+  _lives bigint[];
   _empty bigint[];
   _held bigint[];
   _gone bigint[];
@@ -163,28 +174,32 @@ begin
   end if;
   for _ in 1 .. 64 loop
     _clock := coalesce(given_us, ledger_clock());
-    -- One seek per priority: what is not due is never walked. What others hold is passed over.
-    _numbers := array(
-      with recursive lines (priority) as (
-        select min(r.priority) from ready r where r.tenant = who and r.queue = line
-        union all
-        select (select min(r.priority) from ready r
-          where r.tenant = who and r.queue = line and r.priority > l.priority)
-        from lines l where l.priority is not null
-      )
-      select h.number from lines l
+    -- One seek per priority: what is not due is never walked. What others hold is passed over. A head
+    -- that is locked comes as it stands then, so the end of its lease can be believed.
+    with recursive lines (priority) as (
+      select min(r.priority) from ready r where r.tenant = who and r.queue = line
+      union all
+      select (select min(r.priority) from ready r
+        where r.tenant = who and r.queue = line and r.priority > l.priority)
+      from lines l where l.priority is not null
+    )
+    select array_agg(k.number), array_agg(k.ends_us) into _numbers, _ends
+    from (
+      select h.number, h.ends_us from lines l
       cross join lateral (
         select r.number from ready r
         where r.tenant = who and r.queue = line and r.priority = l.priority and r.due_us <= _clock
         order by r.due_us, r.number limit 256
       ) r
       cross join lateral (
-        select h.number from heads h where h.number = r.number and h.tenant = who
+        select h.number, case when h.owner is not null then h.expires_us end as ends_us
+        from heads h where h.number = r.number and h.tenant = who
         for no key update skip locked
       ) h
       where r.number <> all (_left)
-      limit _wanted - _given);
-    exit when cardinality(_numbers) = 0;
+      limit _wanted - _given
+    ) k;
+    exit when _numbers is null;
     _clock := coalesce(given_us, ledger_clock());
     update work w set later = 0
     where w.number = any (_numbers) and w.tenant = who and w.queue = line and w.later = 1
@@ -192,29 +207,27 @@ begin
     select
       coalesce(array_agg(k.number order by k.place) filter (where k.kind = 'free'), '{}'),
       array_agg(k.id order by k.place) filter (where k.kind = 'free'),
+      array_agg(k.name order by k.place) filter (where k.kind = 'free'),
+      array_agg(k.incarnation order by k.place) filter (where k.kind = 'free'),
       array_agg(k.is_spent order by k.place) filter (where k.kind = 'free'),
       array_agg(k.number) filter (where k.kind = 'empty'),
       array_agg(k.number) filter (where k.kind = 'held'),
       array_agg(k.number) filter (where k.kind = 'gone')
-    into _free, _ids, _spent, _empty, _held, _gone
+    into _free, _ids, _names, _lives, _spent, _empty, _held, _gone
     from (
-      select q.place, q.number, w.id, w.is_spent, case
+      select q.place, q.number, s.name, s.incarnation, w.id, w.is_spent, case
           when r.due_us is null or r.due_us > _clock then 'past'
-          when s.number is null or s.purged <> 0 or s.deleted_us is not null then 'gone'
-          when h.owner is not null and h.expires_us > r.due_us then 'held'
+          when s.name is null or s.purged <> 0 or s.deleted_us is not null then 'gone'
+          when q.ends_us > r.due_us then 'held'
           when w.id is null then 'empty'
           else 'free' end as kind
-      from unnest(_numbers) with ordinality q (number, place)
+      from unnest(_numbers, _ends) with ordinality q (number, ends_us, place)
       left join lateral (
         select r.due_us from ready r
         where r.number = q.number and r.tenant = who collate "POSIX" and r.queue = line limit 1
       ) r on true
       left join lateral (
-        select h.owner, h.expires_us from heads h
-        where h.number = q.number and h.tenant = who limit 1
-      ) h on true
-      left join lateral (
-        select s.number, s.purged, s.deleted_us from sessions s
+        select s.id as name, s.incarnation, s.purged, s.deleted_us from sessions s
         where s.number = q.number and s.tenant = who collate "POSIX" limit 1
       ) s on true
       left join lateral (
@@ -257,24 +270,26 @@ begin
       expires_us = _clock + ttls[_given + c.place]
     from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
     where c.n = 1 and not c.spent and h.number = c.number and h.tenant = who;
-    update ready r set due_us = _clock + ttls[_given + c.place]
-    from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
-    where c.n = 1 and not c.spent and r.number = c.number and r.tenant = who collate "POSIX"
-      and r.queue = line;
     return query
+    with lined as (
+      update ready r set due_us = _clock + ttls[_given + c.place]
+      from unnest(_places, _owners, _spent, _nth) c (place, number, spent, n)
+      where c.n = 1 and not c.spent and r.number = c.number and r.tenant = who collate "POSIX"
+        and r.queue = line collate "POSIX"
+    )
     update work w set attempts = w.attempts + 1, claim = texts[(_given + c.place) * 4 - 1],
       claim_fence = h.fence, claim_token = texts[(_given + c.place) * 4], claim_owner = h.owner,
       claimed_us = _clock, claim_expires_us = h.expires_us
     from unnest(_places, _owners, _ids, _spent) c (place, number, batch, spent)
       join heads h on h.number = c.number and h.tenant = who
-      join sessions s on s.number = c.number and s.tenant = who collate "POSIX"
     where not c.spent and w.number = c.number and w.tenant = who and w.id = c.batch
-    returning _given + c.place, 'ok', s.id, pg_current_xact_id()::xid::text::bigint,
-      h.number, s.incarnation, s.deleted_us, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
+    returning _given + c.place, 'ok', _names[c.place], pg_current_xact_id()::xid::text::bigint,
+      h.number, _lives[c.place], null::bigint, h.revision, h.ord, h.leaf, h.tip, h.tip_seq,
       h.messages, h.users, h.first_user, h.live, h.branched, h.named, h.amended, h.fence, h.owner,
       h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
       h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
-      (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who),
+      case when h.tip > 0 then (
+        select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who) end,
       w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
       w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
       w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us;

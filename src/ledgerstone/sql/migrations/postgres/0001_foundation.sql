@@ -145,16 +145,17 @@ create table heads (
   seal bigint
 ) with (fillfactor = 50);
 
--- Numbers before texts, here and in `turns` and `runs`: what has a fixed width needs no padding
--- then, and these are most of the rows.
+-- Numbers before texts, here and in `turns` and `runs`, wide ones first: what has a fixed width needs
+-- no padding then, and these are most of the rows. Ords that no parameter is compared with are short:
+-- a session has less than 2^31 nodes.
 create table nodes (
   key bigint primary key,
-  parent bigint not null,
-  seq bigint not null,
   created_us bigint not null,
   deleted_us bigint,
   deleted_rev bigint,
   seal bigint,
+  parent integer not null,
+  seq integer not null,
   run integer,
   role smallint,
   tenant text collate "C" not null default ledger_tenant(),
@@ -181,8 +182,8 @@ create table turns (
   number bigint not null,
   revision bigint not null,
   created_us bigint not null,
-  leaf bigint not null,
-  first_ord bigint not null,
+  leaf integer not null,
+  first_ord integer not null,
   count integer not null,
   tenant text collate "C" not null default ledger_tenant(),
   id text collate "C" not null,
@@ -263,7 +264,7 @@ create table runs (
   status text collate "C",
   parent_run text collate "C",
   body bytea
-) with (fillfactor = 90);
+) with (fillfactor = 95);
 create unique index runs_id on runs (id, (key >> 32));
 create index runs_created on runs (tenant, created_us) where tenant is not null;
 create index runs_open on runs (tenant, status, created_us, id)

@@ -5,7 +5,8 @@
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
-  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  select cast(:base as bigint) + path.parent,
+    (select n.parent from nodes n where n.key = :base + path.parent)
   from path where path.parent > 0 and :base + path.parent < path.key
 ),
 live (place, key) as (

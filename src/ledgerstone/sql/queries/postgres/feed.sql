@@ -2,11 +2,14 @@
 -- is under way: what that one commits stands before everything that began later.
 
 -- name: read_feed(tenant, after, limit)
--- Commits of a tenant after a position.
+-- Commits of a tenant after a position; `lateral`, so that each session is found by its number;
+-- the other order of texts keeps the planner from going through all sessions of the tenant.
 select t.pos, s.id, t.revision, t.id, t.kind, t.count, t.created_us
-from turns t join sessions s on s.number = t.number and s.tenant = t.tenant
+from turns t cross join lateral (
+  select m.id from sessions m
+  where m.number = t.number and m.tenant = t.tenant collate "POSIX" and m.purged = 0 limit 1
+) s
 where t.tenant = :tenant and t.pos > :after and t.pos < (select ledger_horizon())
-  and s.purged = 0
 order by t.pos limit :limit
 
 -- name: feed_end(tenant)

@@ -8,8 +8,9 @@
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
-  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
-  from path where path.parent > :stop and :base + path.parent < path.key
+  select cast(:base as bigint) + path.parent,
+    (select n.parent from nodes n where n.key = :base + path.parent)
+  from path where path.parent > cast(:stop as bigint) and :base + path.parent < path.key
 )
 select n.key & 4294967295, n.parent, n.role, n.id, n.deleted_us
 from path join nodes n on n.key = path.key
@@ -20,7 +21,8 @@ order by path.key desc
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
-  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  select cast(:base as bigint) + path.parent,
+    (select n.parent from nodes n where n.key = :base + path.parent)
   from path where path.parent > 0 and :base + path.parent < path.key
 )
 select count(*), coalesce(sum(case when n.role = 2 then 1 end), 0),
@@ -33,7 +35,8 @@ where n.role is not null and n.deleted_us is null
 with recursive path (key, parent) as (
   select key, parent from nodes where key = :leaf
   union all
-  select :base + path.parent, (select n.parent from nodes n where n.key = :base + path.parent)
+  select cast(:base as bigint) + path.parent,
+    (select n.parent from nodes n where n.key = :base + path.parent)
   from path where path.parent > 0 and :base + path.parent < path.key
 )
 select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, null

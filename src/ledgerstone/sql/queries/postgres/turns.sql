@@ -1,4 +1,12 @@
--- Turns.
+-- Turns. One is found by its id and a range of (id, number): asked for both by name, a database that
+-- has not counted its rows yet goes through all turns of the session instead, and with the range alone
+-- it goes through all of the tenant under row-level security.
+
+-- name: find_turn(number, id)
+-- The stamp of a turn: was it committed, and with which content.
+select revision, kind, hash, created_us, leaf, first_ord, count, effects
+from turns
+where id = :id and (id, number) >= (:id, :number) and (id, number) <= (:id, :number)
 
 -- name: insert_turn(number, revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects)
 -- One commit, whose place in the feed comes after those of its session.
@@ -15,8 +23,10 @@ select h.number, s.incarnation, s.deleted_us,
   h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
   h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint,
   h.runs, h.enqueued,
-  exists (select 1 from turns t
-    where t.id = :turn and t.number = h.number and t.tenant = h.tenant),
+  (select true from turns t
+    where t.id = :turn
+      and (t.id, t.number) >= (:turn, h.number) and (t.id, t.number) <= (:turn, h.number)
+      and t.tenant = h.tenant collate "POSIX" limit 1) is not null,
   exists (select 1 from runs r where r.id = :run and r.realm = :tenant)
     or exists (select 1 from kept_runs k where k.tenant = :tenant and k.id = :run),
   exists (select 1 from budgets b where b.tenant = :tenant),

@@ -93,6 +93,7 @@ union all
 select format('GRANT %s ON %I.%I TO %I', n.need, current_schema(), c.relname, current_user)
 from pg_class c cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) n (need)
 where c.relnamespace = to_regnamespace(current_schema()) and c.relkind in ('r', 'p')
+  and not c.relispartition
   and (n.need = 'SELECT' or c.relname <> 'store')
   and not has_table_privilege(c.oid, n.need)
 union all
