@@ -28,14 +28,16 @@ def ran(journal: Path, word: str) -> None:
 
 
 def pay(store: Store, journal: Path, call: str) -> str:
-    """A tool with an effect: its intent is durable before, so that a doubtful run is seen."""
+    """A tool with an effect: its intent is durable before, so that a doubtful run is seen.
+
+    It gives no id of its own: the same id again would be the same start again, by one who lost
+    the answer, and not another run of the call.
+    """
     try:
-        found = store.executions.start(
-            SESSION, call_id=call, tool="pay", arguments={"call": call}, id=f"ex-{call}"
-        )
-    except ExecutionUnresolved:
+        found = store.executions.start(SESSION, call_id=call, tool="pay", arguments={"call": call})
+    except ExecutionUnresolved as error:
         ran(journal, f"doubt {call}")
-        found = store.executions.retry(f"ex-{call}")
+        found = store.executions.retry(error.execution)
     if found.result is None:
         ran(journal, f"paid {call}")
         store.executions.finish(found.id, result=f"paid {call}")
