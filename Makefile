@@ -69,7 +69,7 @@ lint: $(READY) ## what `check` says about the text: style, types, layers, genera
 	@echo "make_sync --check" && $(BIN)/python tools/make_sync.py --check
 
 .PHONY: check
-check: lint ## lint, types, layers, tidy, generated code, fast tests; about a minute
+check: lint ## lint, types, layers, tidy, generated code, fast tests; some minutes
 	@echo "tidy and fast tests" && $(PYTEST) -m "not slow and not crash and not nightly"
 
 .PHONY: check-all

@@ -9,6 +9,7 @@ import msgspec
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.sessions import GetHead
+from ledgerstone.commands.transfer import ExportTable
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.work import AbandonClaim, TakeWork
 from ledgerstone.errors import Fenced, LeaseHeld
@@ -50,6 +51,17 @@ class AnswersAnOldHead(Wrapper):
             if isinstance(query, GetHead) and answer is not None:
                 answers[n] = self._heads.get((query.tenant, query.id), answer)
                 self._heads[query.tenant, query.id] = answer
+        return answers
+
+
+class MovesAllButTheFirst(Wrapper):
+    """Whoever copies the store gets every table without its first row."""
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        answers = self.inner.read(queries)
+        for n, query in enumerate(queries):
+            if isinstance(query, ExportTable) and query.after is None:
+                answers[n] = msgspec.structs.replace(answers[n], rows=answers[n].rows[1:])
         return answers
 
 

@@ -28,6 +28,7 @@ from tests.machine.sabotage import (
     AnswersAnOldHead,
     AppliesRetriesTwice,
     DropsANode,
+    MovesAllButTheFirst,
     SaysTheWrongError,
 )
 from tests.machine.ticket_rules import at_tickets
@@ -165,7 +166,13 @@ def test_the_model_answers_like_itself(seed: int) -> None:
     run(open_memory, seed, EXAMPLES)
 
 
-LIES = [DropsANode, AnswersAnOldHead, SaysTheWrongError, AppliesRetriesTwice]
+LIES = [
+    DropsANode,
+    AnswersAnOldHead,
+    MovesAllButTheFirst,
+    SaysTheWrongError,
+    AppliesRetriesTwice,
+]
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)

@@ -61,6 +61,7 @@ def _commit(command: CommitTurn) -> Locks:
     locks.executions += [finish.id for finish in command.executions]
     if command.create is not None:
         locks.alone.append(_making(command.session))
+        locks.shared.append(FLOOR)
     if command.run is not None:
         locks.alone.append(f"r:{command.run.id}")
         if command.run.parent_run is not None:
