@@ -178,14 +178,6 @@ LEDGER_EVENTS: Final = _entry("adk-ours", "ours, async", "ours", "services:open_
 LEDGER_EVENTS_AGAIN: Final = _entry("adk-ours-again", OURS_AGAIN, "ours", "services:open_ours", ADK)
 PG_LEDGER_EVENTS: Final = _entry("pg-adk-ours", "ours, async", "ours", "services:open_pg_ours", ADK)
 
-# With the state of each session in the lists, as ADK's own have it.
-LEDGER_LISTS: Final = _entry(
-    "adk-states", "ours, async, states=True", "ours", "services:open_states", ADK
-)
-PG_LEDGER_LISTS: Final = _entry(
-    "pg-adk-states", "ours, async, states=True", "ours", "services:open_pg_states", ADK
-)
-
 # --- Pydantic AI: conversations of the harness
 
 HARNESS: Final = "pydantic_ai_harness"

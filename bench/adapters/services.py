@@ -117,9 +117,9 @@ def open_pg_stock(path: Path) -> Services:
     return StockDatabase(path)
 
 
-async def _ours(place: str, *, states: bool = False) -> Services:
+async def _ours(place: str) -> Services:
     store = await AsyncStore.open(place)
-    return Services(LedgerSessionService(store, states=states), store.close, together=True)
+    return Services(LedgerSessionService(store), store.close, together=True)
 
 
 async def open_ours(path: Path) -> Services:
@@ -128,11 +128,3 @@ async def open_ours(path: Path) -> Services:
 
 async def open_pg_ours(path: Path) -> Services:
     return await _ours(url(path))
-
-
-async def open_states(path: Path) -> Services:
-    return await _ours(str(path), states=True)
-
-
-async def open_pg_states(path: Path) -> Services:
-    return await _ours(url(path), states=True)

@@ -11,7 +11,8 @@ import pytest
 
 from ledgerstone import AsyncStore, Store
 
-KINDS = ("memory", "sqlite", "postgres")
+# As everywhere, a server takes part in `make test` and not in `make check`.
+KINDS = ("memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow))
 
 
 @pytest.fixture(params=KINDS)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -40,6 +43,27 @@ def test_blocking_caller_in_a_thread_beside_the_loop(store_url: str) -> None:
                 faces.now(work(store))
 
     asyncio.run(go())
+
+
+def test_cancelled_before_a_thread_was_free() -> None:
+    """What never ran is closed: a coroutine that nobody awaited would be told as a mistake."""
+
+    async def go(store: Store) -> None:
+        free = threading.Event()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        busy = asyncio.ensure_future(asyncio.to_thread(free.wait, 10))
+        asked = work(store)
+        waiting = asyncio.ensure_future(Faces(store).later(asked))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert inspect.getcoroutinestate(asked) == inspect.CORO_CLOSED
+        free.set()
+        await busy
+
+    with Store.open("memory://") as store:
+        asyncio.run(go(store))
+        assert store.sessions.count() == 0
 
 
 def test_not_a_store() -> None:

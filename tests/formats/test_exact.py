@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,17 +33,6 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture(params=("memory", "sqlite", "file"))
-def any_store(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
-    urls = {
-        "memory": "memory://",
-        "sqlite": f"sqlite:///{tmp_path}/s.db",
-        "file": f"file:///{tmp_path}/s",
-    }
-    with Store.open(urls[request.param]) as opened:
-        yield opened
-
-
 def through(store: Store, format: str, given: list[Any]) -> list[str]:
     """What a store gives back, as text."""
     session = store.sessions.create()
@@ -55,6 +46,60 @@ def test_every_native_comes_back(any_store: Store, format: str) -> None:
     wanted = natives(format)
     for found, native in zip(through(any_store, format, wanted), wanted, strict=True):
         assert found == json.dumps(native)
+
+
+ODD: dict[str, Any] = {
+    "z": [1, 1.0, -0.0, 0, 1e16, 5e-324, 1.7976931348623157e308, 1 << 70, -(1 << 64), True, None],
+    "a": {"\ud800": "\ud800", "\x00": "é\x00", "\U0001f600": "", "\uffff": {}, "": [[], {}]},
+    "text": '{"a": 1.0, "a": 2, "b": NaN}',
+}
+"""What another language, database or encoder would change without a word."""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_odd_values_come_back(any_store: Store, format: str) -> None:
+    """A field that a framework has added since, with whatever can be in it, first and last."""
+    wanted = [{"new": ODD, **native, "newer": ODD} for native in natives(format)]
+    assert through(any_store, format, wanted) == [json.dumps(native) for native in wanted]
+    session = any_store.sessions.create()
+    any_store.messages.append(session.id, user(ODD["text"] + "\x00\ud800\U0001f600"))
+    said = formats.native(format, any_store.messages.history(session.id))
+    assert through(any_store, format, said) == [json.dumps(native) for native in said]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_json_has_no_word_for_is_refused(format: str, number: float) -> None:
+    with pytest.raises(InvalidValue, match=rf"{format}\.new\[0\]\.deep"):
+        formats.keep(format, {**natives(format)[0], "new": [{"deep": number}]})
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_objects_and_lists_of_other_classes(format: str) -> None:
+    """They are written like the plain ones, and so they are kept."""
+
+    def dressed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return OrderedDict((key, dressed(one)) for key, one in value.items())
+        return tuple(map(dressed, value)) if isinstance(value, list) else value
+
+    for native in natives(format):
+        try:
+            kept = formats.keep(format, dressed(native))
+        except InvalidValue:
+            assert format == "pydantic-ai"  # Its parts are a list.
+            kept = formats.keep(format, {**dressed(native), "parts": native["parts"]})
+        assert json.dumps(formats.native(format, [kept])) == json.dumps([native])
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900, 990, 100_000])
+def test_text_may_nest_as_deep_as_it_likes(depth: int) -> None:
+    arguments = '{"a":' * depth + "1" + "}" * depth
+    call = {"name": "f", "args": {"a": 1}, "id": "c", "type": "tool_call"}
+    chunk = {"name": "f", "args": arguments, "id": "c", "index": 0, "type": "tool_call_chunk"}
+    data = {"content": "", "tool_calls": [call], "tool_call_chunks": [chunk]}
+    native = {"type": "AIMessageChunk", "data": data}
+    assert formats.native("langchain", [formats.keep("langchain", native)]) == [native]
 
 
 @pytest.mark.parametrize("format", FORMATS)

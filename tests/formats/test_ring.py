@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
 
@@ -14,7 +15,16 @@ from ledgerstone import Store, assistant, formats, system, tool_call, tool_resul
 from ledgerstone.formats import keeping
 from ledgerstone.formats.objects import from_objects, to_objects
 from ledgerstone.records.messages import Message
-from ledgerstone.records.parts import Image, Json, Reasoning, Source, Text, ToolCall
+from ledgerstone.records.parts import (
+    AnyPart,
+    Image,
+    Json,
+    Reasoning,
+    Source,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from tests.formats.flow import flow
 from tests.formats.values import DATA
 
@@ -87,21 +97,42 @@ def test_every_pair(first: str, second: str) -> None:
     assert flow(back) == flow(there) == flow(conversation())
 
 
+def view(format: str) -> str:
+    return format.replace("-", "_")
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_the_ring_through_sessions(any_store: Store, start: int) -> None:
+    """Each library opens the session of the one before it and writes one of its own."""
+    ring = (*RING[start:], *RING[:start], RING[start])
+    said = flow(conversation())
+    blob = any_store.blobs.put(b64decode(DATA), media_type="image/png")
+    first = conversation()
+    first[1] = user(["What is this place?", Image(blob=blob.ref, media_type="image/png")])
+    any_store.messages.append("0", *first, create=True)
+    for n, format in enumerate(ring):
+        objects = getattr(any_store.session(f"{n}"), f"as_{view(format)}")()
+        own = any_store.session(f"{n + 1}")
+        getattr(own, f"add_{view(format)}")(objects, create=True)
+        assert flow(any_store.messages.history(own.id)) == said, format
+        assert getattr(own, f"as_{view(format)}")() == objects
+    assert any_store.admin.verify().ok
+
+
 def turn(n: int) -> list[Message]:
     """A turn of one library."""
     return conversation(n)[1:]
 
 
-def test_one_session_of_all() -> None:
+def test_one_session_of_all(any_store: Store) -> None:
     """Each library adds a turn; each sees all turns, and its own to the byte."""
-    with Store.open("memory://") as store:
-        store.messages.append("trip", conversation()[0], create=True)
-        added: dict[str, list[Any]] = {}
-        for n, format in enumerate(FORMATS):
-            natives = formats.native(format, turn(n))
-            added[format] = [json.dumps(native) for native in natives]
-            store.messages.append("trip", *formats.keep_all(format, natives))
-        messages = store.messages.history("trip")
+    any_store.messages.append("trip", conversation()[0], create=True)
+    added: dict[str, list[Any]] = {}
+    for n, format in enumerate(FORMATS):
+        natives = formats.native(format, turn(n))
+        added[format] = [json.dumps(native) for native in natives]
+        any_store.messages.append("trip", *formats.keep_all(format, natives))
+    messages = any_store.messages.history("trip")
     said = flow(messages)
     assert said == flow(conversation()[:1]) + [
         one for n in range(len(FORMATS)) for one in flow(turn(n))
@@ -115,16 +146,34 @@ def test_one_session_of_all() -> None:
         to_objects(format, shown)
 
 
-class Forgetful:
-    """A converter that drops the calls."""
+def without(kind: type) -> Callable[[list[AnyPart]], list[AnyPart]]:
+    return lambda parts: [part for part in parts if not isinstance(part, kind)]
 
-    def __init__(self, known: Any) -> None:
+
+def excused(parts: list[AnyPart]) -> list[AnyPart]:
+    return [replace(one, is_error=False) if isinstance(one, ToolResult) else one for one in parts]
+
+
+FAULTS = {
+    "calls": without(ToolCall),
+    "results": without(ToolResult),
+    "reasoning": without(Reasoning),
+    "images": without(Image),
+    "errors": excused,
+    "order": lambda parts: parts[::-1],
+}
+
+
+class Forgetful:
+    """A converter that loses something of what it reads."""
+
+    def __init__(self, known: Any, fault: Callable[[list[AnyPart]], list[AnyPart]]) -> None:
         self._known = known
+        self._fault = fault
 
     def read(self, native: Any) -> Any:
         found, style = self._known.read(native)
-        kept = [part for part in found.parts if not isinstance(part, ToolCall)]
-        return replace(found, body=replace(found.body, parts=kept)), style
+        return replace(found, body=replace(found.body, parts=self._fault(found.parts))), style
 
     def write(self, message: Message, style: str) -> Any:
         return self._known.write(message, style)
@@ -133,14 +182,19 @@ class Forgetful:
         return self._known.render(messages)
 
 
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("format", RING)
-def test_a_converter_that_forgets_is_caught(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_converter_that_forgets_is_caught(
+    format: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ring sees it; the natives are exact even then."""
     real = keeping._format
-    monkeypatch.setattr(
-        keeping, "_format", lambda name: Forgetful(real(name)) if name == format else real(name)
-    )
-    (_, messages), *_ = around(conversation(), (format,))
-    assert flow(messages) != flow(conversation())
+    broken = Forgetful(real(format), FAULTS[fault])
+    monkeypatch.setattr(keeping, "_format", lambda name: broken if name == format else real(name))
+    natives = formats.native(format, conversation())
+    kept = formats.keep_all(format, natives)
+    assert flow(kept) != flow(conversation())
+    assert formats.native(format, kept) == natives
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -24,8 +24,6 @@ SERVICES = {
     "PostgreSQL": (known.PG_EVENTS, known.PG_LEDGER_EVENTS),
 }
 
-WITH_STATES = {"SQLite": known.LEDGER_LISTS, "PostgreSQL": known.PG_LEDGER_LISTS}
-
 
 def run(stand: AdapterStand, seconds: float) -> list[Row]:
     wanted = stand.there([entry for found in SERVICES.values() for entry in found])
@@ -48,7 +46,6 @@ def run(stand: AdapterStand, seconds: float) -> list[Row]:
     for case, bar in ((APPEND, bars.EVENTS), (GET, bars.LOAD)):
         rows += against_peer(stand, case, bar, there, cases)
     lists = [entry for entry in there if entry != known.LEDGER_EVENTS_AGAIN]
-    lists += stand.there(list(WITH_STATES.values()))
     return rows + list_rows(stand, lists, seconds * 0.3)
 
 
@@ -123,7 +120,7 @@ def flat_rows(
     counts: tuple[int, int],
     series: dict[tuple[str, int], Series],
 ) -> list[Row]:
-    backend = next(one for one in SERVICES if entry in (*SERVICES[one], WITH_STATES[one]))
+    backend = next(one for one in SERVICES if entry in SERVICES[one])
     floor = (f"at {counts[0]:,} sessions", series[entry.key, counts[0]])
     return [
         row(

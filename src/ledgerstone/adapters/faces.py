@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,7 +51,12 @@ class Faces:
     async def later(self, work: Coroutine[Any, Any, T]) -> T:
         """For an async caller: the loop goes on while the store works."""
         if self._blocking:
-            return await asyncio.to_thread(run_now, work)
+            try:
+                return await asyncio.to_thread(run_now, work)
+            finally:
+                # Cancelled before a thread took it up, it never runs; one that runs stays open.
+                with suppress(ValueError):
+                    work.close()
         here = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = here

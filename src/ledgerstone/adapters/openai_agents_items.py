@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from ledgerstone import formats
@@ -35,6 +36,25 @@ def natives(messages: Sequence[Message]) -> list[Item]:
     """Messages as items: those of the SDK exactly, others from their parts."""
     found = formats.native(FORMAT, messages)
     return [item["item"] if item.get("type") == OTHER else item for item in found]
+
+
+def by_message(messages: Sequence[Message]) -> list[list[Item]]:
+    """The same items, apart for each message.
+
+    A message of another origin may say less in its conversation than alone: a system prompt that
+    was told before is not told again.
+    """
+    alone = [natives([one]) for one in messages]
+    if [item for part in alone for item in part] == natives(messages):
+        return alone
+    ends = [len(natives(messages[:end])) for end in range(len(messages) + 1)]
+    items = natives(messages)
+    return [items[start:end] for start, end in pairwise(ends)]
+
+
+def is_own(message: Message) -> bool:
+    """Whether a message is one item, whatever stands before it."""
+    return formats.origin(message) == FORMAT and not message.version
 
 
 def _is_known(item: Item) -> bool:

@@ -11,7 +11,7 @@ from ledgerstone.errors import NotSupported
 def require(package: str, least: tuple[int, ...], below: tuple[int, ...], extra: str) -> None:
     """NotSupported when the package is missing or of a version that was not tested.
 
-    `least` is included, `below` is not: require("langgraph", (1, 0), (2,), "langgraph").
+    `least` is included, `below` is not: require("langgraph", (1, 2), (2,), "langgraph").
     """
     tested = f"{_text(least)} up to, not including, {_text(below)}"
     hint = f'pip install "ledgerstone[{extra}]"'

@@ -13,6 +13,7 @@ from ledgerstone.api_sync.blobs import Blobs
 from ledgerstone.api_sync.message_reads import MessageList
 from ledgerstone.api_sync.messages import Messages
 from ledgerstone.errors import InvalidValue
+from ledgerstone.formats.keeping import origin
 from ledgerstone.formats.media import blobs_of, with_bytes
 from ledgerstone.formats.objects import from_objects, to_objects
 from ledgerstone.intake import checks
@@ -212,7 +213,8 @@ class Conversation:
             found = self._messages.last(self.id, last, branch=branch, at=at)
         whole = [self._with_bytes(message) for message in found]
         if author is not None:
-            whole = [_by(message, ids.check_name(author, "author")) for message in whole]
+            name = ids.check_name(author, "author")
+            whole = [_by(message, name) for message in whole]
         return to_objects(format, formats.native(format, whole))
 
     def _with_bytes(self, message: Message) -> Message:
@@ -240,12 +242,16 @@ def _with_prompt(given: object) -> object:
     """Messages of Anthropic's API in one list, the prompt first."""
     if not isinstance(given, dict) or "messages" not in given:
         return given
+    if not isinstance(given["messages"], list | tuple):
+        kind = type(given["messages"]).__name__
+        raise InvalidValue("anthropic.messages", f"a list of messages expected, got {kind}")
     prompt = given.get("system")
     first = [] if prompt in (None, "", []) else [{"role": "system", "content": prompt}]
     return [*first, *given["messages"]]
 
 
 def _by(message: Message, author: str) -> Message:
-    if message.role != "assistant" or message.body.name is not None:
+    """An answer without a name as that agent's; events are what they were."""
+    if message.role != "assistant" or message.body.name is not None or origin(message) == "adk":
         return message
     return replace(message, body=replace(message.body, name=author))

@@ -29,6 +29,7 @@ _REASONS = {
     "MALFORMED_FUNCTION_CALL": "error",
 }
 _SPELLED = {ours: theirs for theirs, ours in _REASONS.items()}
+_AUTHORS = {"assistant": "model", "system": "system"}
 US_PER_S = 1_000_000
 
 
@@ -55,20 +56,23 @@ class Adk:
 
     def write(self, message: Message, style: str) -> Native:
         body = message.body
+        parts = message.parts
+        outside = [part for part in parts if words.is_outside(part, KIND)]
+        shown = [part for part in parts if not words.is_outside(part, KIND)] if outside else parts
         found: Native = {"modelVersion": body.model} if body.model is not None else {}
-        shown = [part for part in message.parts if not _is_outside(part)]
         if SILENT not in style:
-            found["content"] = _content([write_part(part) for part in shown], message.role)
+            found["content"] = _content([write_part(part) for part in shown], body.role)
         if body.finish_reason in _SPELLED:
             found["finishReason"] = _SPELLED[body.finish_reason]
         if FAILED in style:
-            found |= _failure(message.parts)
-        rest = [part for part in message.parts if _is_outside(part) and not _is_error(part)]
+            found |= _failure(parts)
+        rest = [part for part in outside if not _is_error(part)]
         if rest:
             found["customMetadata"] = {words.OUTSIDE: {"parts": words.outside(rest)}}
         if body.usage is not None:
             found["usageMetadata"] = _counts(body.usage)
-        return {**found, **_envelope(_author(message), "", "", 0.0)}
+        found |= _envelope(_author(message), "", "", 0.0)
+        return found
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
         seen: dict[str, int] = {}
@@ -96,14 +100,13 @@ def _role(author: Any, content: Any, parts: list[AnyPart]) -> str:
 
 
 def _author(message: Message) -> str:
-    if message.body.name is not None:
-        return message.body.name
-    return {"assistant": "model", "system": "system"}.get(message.role, "user")
+    name = message.body.name
+    return _AUTHORS.get(message.role, "user") if name is None else name
 
 
 def _fields(native: Native, role: str) -> dict[str, Any]:
     author = words.text_or_none(native.get("author"))
-    usual = {"assistant": "model", "system": "system"}.get(role, "user")
+    usual = _AUTHORS.get(role, "user")
     reason = native.get("finishReason")
     fields: dict[str, Any] = {"name": None if author == usual else author}
     fields["model"] = words.text_or_none(native.get("modelVersion"))
@@ -172,10 +175,6 @@ def _failure(parts: list[AnyPart]) -> Native:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _is_outside(part: AnyPart) -> bool:
-    return words.has_no_word(part) and not words.is_verbatim(part, KIND)
-
-
 def _content(parts: list[Any], role: str) -> Native:
     return {"parts": parts, "role": "model" if role == "assistant" else "user"}
 
@@ -200,7 +199,7 @@ def _rendered(turn: list[Said]) -> Native:
     first = turn[0]
     source = first.source
     pairs = [(part, said) for said in turn for part in said.parts]
-    shown = [(part, said) for part, said in pairs if not _is_outside(part)]
+    shown = [(part, said) for part, said in pairs if not words.is_outside(part, KIND)]
     parts, signatures = _unsigned(shown)
     found: Native = {}
     if first.role == "assistant":
@@ -208,7 +207,7 @@ def _rendered(turn: list[Said]) -> Native:
     if parts:
         found["content"] = _content([write_part(_ready(part)) for part in parts], first.role)
     beside: Native = {}
-    rest = [part for part, _ in pairs if _is_outside(part)]
+    rest = [part for part, _ in pairs if words.is_outside(part, KIND)]
     if rest:
         beside["parts"] = words.outside(rest)
     if signatures:
@@ -217,7 +216,7 @@ def _rendered(turn: list[Said]) -> Native:
             beside["provider"] = first.signer
     if beside:
         found["customMetadata"] = {words.OUTSIDE: beside}
-    usual = {"assistant": "model", "system": "system"}.get(first.role, "user")
+    usual = _AUTHORS.get(first.role, "user")
     author = source.body.name if first.role == source.role else None
     at = source.created_us / US_PER_S
     return {**found, **_envelope(author or usual, source.run_id or "", source.id, at)}

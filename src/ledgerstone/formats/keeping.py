@@ -38,6 +38,9 @@ SHALLOW = 40
 """Parts and edits that nest no deeper stay within the depth that a body may have."""
 
 
+_NESTED = (dict, list, tuple)
+
+
 class Format(Protocol):
     """How one format says what our messages say. No I/O, no import of the library."""
 
@@ -50,7 +53,11 @@ class Format(Protocol):
         ...
 
     def write(self, message: Message, style: str) -> Native:
-        """A message that came from this format, written that way, as well as its parts allow."""
+        """A message that came from this format, written that way, as well as its parts allow.
+
+        Stored edits were made against it: what it writes for a style never changes, and what is
+        to be written otherwise gets a style of its own (tests/formats/kept).
+        """
         ...
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
@@ -103,9 +110,10 @@ def native(format: str, messages: Iterable[Message]) -> list[Native]:
     """
     known = _format(format)
     given = list(messages)
-    exact = [_exact(known, message) if origin(message) == format else None for message in given]
-    if None in exact:
-        given = paired(given, (one is not None for one in exact))
+    exact = [_exact(known, format, message) for message in given]
+    if None not in exact:
+        return exact  # type: ignore[return-value]
+    given = paired(given, (one is not None for one in exact))
     found: list[Native] = []
     pairs = zip(given, exact, strict=True)
     for own, group in groupby(pairs, lambda pair: pair[1] is not None):
@@ -123,13 +131,17 @@ def origin(message: Message) -> str | None:
     return mark[0] if isinstance(mark, list) and mark else None
 
 
-def _exact(known: Format, message: Message) -> Native | None:
+def _exact(known: Format, format: str, message: Message) -> Native | None:
     """The native again; None when the message does not say any more, or never did, how it was."""
+    body = message.body
+    mark = body.extra.get(NATIVE) if body.extra else None
+    if type(mark) is not list or not mark or mark[0] != format:
+        return None
     try:
-        style, *edit = (message.body.extra or {})[NATIVE][1:]
-        rebuilt = known.write(message, style)
-        found = restored(rebuilt, edit[0], _texts(message.body)) if edit else rebuilt
-        if not isinstance(found, dict) or (message.version and not _says(known, found, message)):
+        found = known.write(message, mark[1])
+        if len(mark) > 2:
+            found = restored(found, mark[2], _texts(body))
+        if type(found) is not dict or (message.version and not _says(known, found, message)):
             return None
     except (LookupError, TypeError, ValueError, AttributeError, InvalidValue):
         return None
@@ -153,12 +165,14 @@ def _plain(value: Any) -> Any:
 
 def _nests(value: Any, depth: int) -> bool:
     """Whether a value nests deeper than that."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, _NESTED):
         return False
     if depth == 0:
         return True
-    inner = value.values() if isinstance(value, dict) else value
-    return any(_nests(one, depth - 1) for one in inner)
+    for one in value.values() if isinstance(value, dict) else value:
+        if isinstance(one, _NESTED) and _nests(one, depth - 1):
+            return True
+    return False
 
 
 @cache

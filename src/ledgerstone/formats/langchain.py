@@ -12,7 +12,13 @@ from typing import Any
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats import words
 from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.langchain_blocks import CALLS, LISTED, read_blocks, write_block
+from ledgerstone.formats.langchain_blocks import (
+    CALLED,
+    LISTED,
+    USES,
+    read_blocks,
+    write_block,
+)
 from ledgerstone.formats.turns import Said, turns
 from ledgerstone.records.messages import FINISH_REASONS, FOREIGN_ROLES, ROLES, Message, message
 from ledgerstone.records.parts import AnyPart, Reasoning, Text, ToolCall, ToolResult
@@ -179,25 +185,25 @@ def _told(usage: Usage | None) -> Native | None:
 
 def _written(message: Message, kind: str, flags: str) -> Native:
     body = message.body
-    answer = message.parts[0] if message.parts else None
-    data = _data(kind, body.name, None)
+    parts = message.parts
+    answer = parts[0] if parts else None
     if isinstance(answer, ToolResult):
-        data["name"] = answer.name
+        data = _data(kind, answer.name, None)
         data["content"] = _answer(answer, flags)
         if kind in ("tool", "ToolMessageChunk"):
             data |= _result_fields(answer)
         return {"type": kind, "data": data}
-    spoken = [part for part in message.parts if _is_spoken(part, flags)]
+    data = _data(kind, body.name, None)
+    spoken, calls, rest = _told_apart(parts, flags)
     data["content"] = _content(spoken, body.provider, flags)
-    rest = [part for part in message.parts if _is_outside(part)]
     if rest:
         data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
     if kind in ("ai", "AIMessageChunk"):
         if ANSWERED in flags:
             data["response_metadata"] = _answered(message)
-        data |= _answer_fields(message.tool_calls, body.usage)
+        data |= _answer_fields(calls, body.usage)
         if kind == "AIMessageChunk":
-            chunks = [_chunk(n, call) for n, call in enumerate(message.tool_calls)]
+            chunks = [_chunk(n, call) for n, call in enumerate(calls)]
             data |= {"tool_call_chunks": chunks, "chunk_position": None}
     elif kind not in _TYPES:
         data["role"] = body.origin_role or body.role
@@ -205,24 +211,39 @@ def _written(message: Message, kind: str, flags: str) -> Native:
 
 
 def _data(kind: str, name: str | None, id: str | None) -> Native:
-    data: Native = {"content": "", "additional_kwargs": {}, "response_metadata": {}}
-    return {**data, "type": kind, "name": name, "id": id}
+    return {
+        "content": "",
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "type": kind,
+        "name": name,
+        "id": id,
+    }
 
 
-def _is_spoken(part: AnyPart, flags: str) -> bool:
-    if isinstance(part, ToolCall):
-        return any(flag in flags for flag in CALLS)
-    return not _is_outside(part)
-
-
-def _is_outside(part: AnyPart) -> bool:
-    return words.has_no_word(part) and not words.is_verbatim(part, _KIND)
+def _told_apart(
+    parts: list[AnyPart], flags: str
+) -> tuple[list[AnyPart], list[ToolCall], list[AnyPart]]:
+    """What stands in the content, the calls, and what has no word here."""
+    spoken: list[AnyPart] = []
+    calls: list[ToolCall] = []
+    rest: list[AnyPart] = []
+    for part in parts:
+        if isinstance(part, ToolCall):
+            calls.append(part)
+            if USES in flags or CALLED in flags:
+                spoken.append(part)
+        elif isinstance(part, Text) or not words.is_outside(part, _KIND):
+            spoken.append(part)
+        else:
+            rest.append(part)
+    return spoken, calls, rest
 
 
 def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
     if LISTED in flags:
         return [write_block(part, provider, flags) for part in parts]
-    return "".join(part.text for part in parts if isinstance(part, Text))
+    return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
 def _answer(part: ToolResult, flags: str) -> Any:
@@ -288,12 +309,16 @@ def _rendered(turn: list[Said]) -> list[Native]:
     kind = _USUAL[first.role]
     data = _data(kind, first.source.body.name, id)
     pairs = [(part, said.signer) for said in turn for part in said.parts]
-    spoken = [pair for pair in pairs if _is_spoken(pair[0], "")]
+    spoken = [
+        pair
+        for pair in pairs
+        if not isinstance(pair[0], ToolCall) and not words.is_outside(pair[0], _KIND)
+    ]
     if len(spoken) == 1 and isinstance(spoken[0][0], Text):
         data["content"] = spoken[0][0].text
     elif spoken:
         data["content"] = [write_block(part, provider, LISTED) for part, provider in spoken]
-    rest = [part for part, _ in pairs if _is_outside(part)]
+    rest = [part for part, _ in pairs if words.is_outside(part, _KIND)]
     if rest:
         data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
     if kind == "ai":

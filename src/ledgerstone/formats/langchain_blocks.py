@@ -20,7 +20,6 @@ from ledgerstone.records.parts import (
 
 LISTED, IMAGE_URLS, USES, CALLED = "*", "o", "u", "c"
 """Flags of a style: content is a list; images as image_url; calls as tool_use or tool_call."""
-CALLS = (USES, CALLED)
 
 _KIND = "langchain"
 _FLAGS = {"image_url": IMAGE_URLS, "tool_use": USES, "tool_call": CALLED}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from math import isfinite
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
@@ -15,6 +16,10 @@ _NEEDED = {
     "pydantic-ai": ("pydantic_ai.messages", "pydantic-ai-slim", "pydantic-ai"),
     "adk": ("google.adk.events", "google-adk", "adk"),
 }
+_REFUSALS = (ValueError, TypeError, LookupError, AttributeError)
+_LEAVES = (str, bytes, int, type(None))
+_LISTS = (list, tuple, set, frozenset)
+REASON_CHARS_MAX = 200
 
 
 def has_objects(format: str) -> bool:
@@ -23,15 +28,38 @@ def has_objects(format: str) -> bool:
 
 
 def to_objects(format: str, natives: Sequence[Native]) -> list[Any]:
-    """The natives as objects; ImportError when the library is not there."""
+    """The natives as objects. ImportError when the library is not there, InvalidValue that names
+    the place of a native that it does not take, as one of another version of it."""
     if not natives or not has_objects(format):
         return list(natives)
     library = _library(format)
+    try:
+        return _objects(format, library, natives)
+    except _REFUSALS:
+        for n, native in enumerate(natives):
+            try:
+                _objects(format, library, [native])
+            except _REFUSALS as error:
+                reason = f"{_NEEDED[format][1]} does not take it: {_reason(error)}"
+                raise InvalidValue(f"{format}[{n}]", reason) from None
+        raise
+
+
+def _objects(format: str, library: Any, natives: Sequence[Native]) -> list[Any]:
     if format == "langchain":
         return list(library.messages_from_dict(list(natives)))
     if format == "pydantic-ai":
         return list(library.ModelMessagesTypeAdapter.validate_json(_json(list(natives))))
     return [library.Event.model_validate_json(_json(native)) for native in natives]
+
+
+def _reason(error: Exception) -> str:
+    """Why, without the value: that is somebody's conversation."""
+    details = getattr(error, "errors", None)
+    if details is None:
+        return f"{error}"[:REASON_CHARS_MAX]
+    first = details(include_input=False, include_context=False, include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:REASON_CHARS_MAX]
 
 
 def _json(value: Any) -> bytes:
@@ -51,19 +79,52 @@ def from_objects(format: str, objects: Iterable[Any]) -> list[Any]:
         "adk": ("Event",),
     }[format]
     known = tuple(getattr(library, name) for name in classes)
+    found = []
     for n, one in enumerate(given):
         if not isinstance(one, (*known, dict)):
             wanted = " or ".join(classes)
             raise InvalidValue(f"{format}[{n}]", f"a {wanted} expected, got {type(one).__name__}")
-    return [one if isinstance(one, dict) else _native(format, library, one) for one in given]
+        found.append(one if isinstance(one, dict) else _native(format, library, one, n))
+    return found
 
 
-def _native(format: str, library: Any, one: Any) -> Any:
+def _native(format: str, library: Any, one: Any, n: int) -> Any:
     if format == "langchain":
         return library.message_to_dict(one)
-    if format == "pydantic-ai":
-        return library.ModelMessagesTypeAdapter.dump_python([one], mode="json")[0]
-    return one.model_dump(mode="json", by_alias=True, exclude_none=True)
+    try:
+        if format == "pydantic-ai":
+            found = library.ModelMessagesTypeAdapter.dump_python([one], mode="json")[0]
+        else:
+            found = one.model_dump(mode="json", by_alias=True, exclude_none=True)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidValue(f"{format}[{n}]", f"{error}"[:REASON_CHARS_MAX]) from None
+    check_finite(one, f"{format}[{n}]")
+    return found
+
+
+def check_finite(value: Any, field: str) -> None:
+    """InvalidValue naming the place of a NaN or an Infinity in an object of pydantic's, which is
+    written as null without a word. Only for what could be written: that has no cycles."""
+    place = _not_finite(value)
+    if place is not None:
+        raise InvalidValue(field + place, "a number that is not finite is not JSON")
+
+
+def _not_finite(value: Any) -> str | None:
+    if isinstance(value, float):
+        return None if isfinite(value) else ""
+    if isinstance(value, _LISTS):
+        inner: Iterable[tuple[Any, Any]] = enumerate(value)
+        shape = "[{}]"
+    else:
+        known = hasattr(value, "__pydantic_fields__") or hasattr(value, "__dataclass_fields__")
+        inner = (vars(value) if known else value if isinstance(value, Mapping) else {}).items()
+        shape = ".{}"
+    for key, one in inner:
+        place = None if isinstance(one, _LEAVES) else _not_finite(one)
+        if place is not None:
+            return shape.format(key) + place
+    return None
 
 
 def _library(format: str) -> Any:

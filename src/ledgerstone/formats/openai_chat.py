@@ -58,15 +58,17 @@ class Chat:
         return message(known, parts, **fields), style + (FULL if "refusal" in native else "")
 
     def write(self, message: Message, style: str) -> Native:
-        role = message.body.origin_role or message.role
-        answer = message.parts[0] if message.parts else None
+        role = message.body.origin_role or message.body.role
+        parts = message.parts
+        answer = parts[0] if parts else None
         if isinstance(answer, ToolResult):
             return _tool(answer, role, style)
-        spoken = [part for part in message.parts if not _is_call(part)]
+        called = [part for part in parts if _is_call(part)]
+        spoken = [part for part in parts if not _is_call(part)] if called else parts
         found: Native = {"role": role, "content": _content(spoken, style)}
         if message.body.name is not None:
             found["name"] = message.body.name
-        calls = [_call(part) for part in message.parts if _is_call(part)]
+        calls = [_call(part) for part in called]
         if FULL in style:
             content = found.pop("content")
             return {"content": content, **found, **_EMPTY, "tool_calls": calls or None}

@@ -35,6 +35,7 @@ PLAIN, THOUGHT, LISTED, ITEM, NAMED = "", "t", "l", "i", "+"
 
 _ROLES = {"system": "system", "developer": "developer", "user": "user", "assistant": "assistant"}
 _KIND = "openai"
+_NOTHING = Text("")
 
 
 class Responses:
@@ -56,7 +57,8 @@ class Responses:
         return message("assistant", [part]), named
 
     def write(self, message: Message, style: str) -> Native:
-        part = message.parts[0] if message.parts else Text("")
+        parts = message.parts
+        part = parts[0] if parts else _NOTHING
         if isinstance(part, ToolCall):
             return _call(part, NAMED in style)
         if isinstance(part, ToolResult):
@@ -65,14 +67,15 @@ class Responses:
             return _reasoning(part, NAMED in style)
         if isinstance(part, dict) and style in (PLAIN, NAMED):
             return part
-        role = message.body.origin_role or message.role
+        role = message.body.origin_role or message.body.role
         if style in (PLAIN, THOUGHT):
-            return {"role": role, "content": words.plain(message.parts)}
-        content = [_block(one, role) for one in message.parts]
+            return {"role": role, "content": words.plain(parts)}
+        content = [_block(one, role) for one in parts]
         if style == LISTED:
             return {"role": role, "content": content}
-        found = {"content": content, "role": role, "status": "completed", "type": "message"}
-        return {"id": "", **found} if NAMED in style else found
+        found: Native = {"id": ""} if NAMED in style else {}
+        found |= {"content": content, "role": role, "status": "completed", "type": "message"}
+        return found
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
         return [item for said in everything_said(messages) for item in _items(said)]
@@ -133,12 +136,12 @@ def _part(block: Any, role: str) -> AnyPart:
 
 
 def _block(part: AnyPart, role: str) -> Native:
-    if isinstance(part, Reasoning):
-        part = Text(words.thought(part.text))
     if isinstance(part, Text):
         if role == "assistant":
             return {"annotations": [], "text": part.text, "type": "output_text", "logprobs": []}
         return {"type": "input_text", "text": part.text}
+    if isinstance(part, Reasoning):
+        return _block(Text(words.thought(part.text)), role)
     if isinstance(part, Image):
         return {
             "type": "input_image",
@@ -215,7 +218,9 @@ def _call(part: ToolCall, named: bool = False) -> Native:
         "name": part.name,
         "type": "function_call",
     }
-    return {**found, "id": "", "status": "completed"} if named else found
+    if named:
+        found |= {"id": "", "status": "completed"}
+    return found
 
 
 def _output(part: ToolResult) -> Native:

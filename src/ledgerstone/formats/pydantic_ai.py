@@ -42,6 +42,7 @@ _COUNTS = {
     "output_tokens": "output",
     "output_reasoning_tokens": "reasoning",
 }
+_NO_USAGE = Usage()
 
 
 class PydanticAI:
@@ -115,7 +116,7 @@ def _signed_by(native: Native) -> str | None:
 def _request(message: Message, style: str) -> Native:
     parts, instructions = write_request_parts(message.parts, style)
     found = _request_of(parts, instructions)
-    rest = [part for part in message.parts if _is_outside(part) and not is_system(part)]
+    rest = [part for part in message.parts if words.is_outside(part, _KIND) and not is_system(part)]
     return _with_rest(found, rest)
 
 
@@ -134,17 +135,17 @@ def _request_of(parts: list[Native], instructions: str | None = None) -> Native:
 
 def _response(message: Message, style: str) -> Native:
     body = message.body
-    answered = {part.call_id for part in message.parts if isinstance(part, ToolResult)}
-    spoken = [part for part in message.parts if not _is_outside(part)]
-    parts = [
-        write_response_part(part, body.provider, TEXT_ARGUMENTS in style, answered)
-        for part in spoken
-    ]
-    found = _response_of(parts, body.usage or Usage())
+    given = message.parts
+    answered = {part.call_id for part in given if isinstance(part, ToolResult)}
+    rest = [part for part in given if words.is_outside(part, _KIND)]
+    spoken = [part for part in given if not words.is_outside(part, _KIND)] if rest else given
+    as_text = TEXT_ARGUMENTS in style
+    parts = [write_response_part(part, body.provider, as_text, answered) for part in spoken]
+    found = _response_of(parts, body.usage or _NO_USAGE)
     found["model_name"] = body.model
     found["provider_name"] = body.provider
     found["finish_reason"] = _SPELLED.get(body.finish_reason or "", body.finish_reason)
-    return _with_rest(found, [part for part in message.parts if _is_outside(part)])
+    return _with_rest(found, rest)
 
 
 def _response_of(parts: list[Native], usage: Usage) -> Native:
@@ -186,10 +187,6 @@ def _with_rest(found: Native, rest: list[AnyPart]) -> Native:
     return {**found, "metadata": {words.OUTSIDE: words.outside(rest)}} if rest else found
 
 
-def _is_outside(part: AnyPart) -> bool:
-    return words.has_no_word(part) and not words.is_verbatim(part, _KIND)
-
-
 def _rendered_request(pieces: list[Said]) -> Native:
     """Everything that was said between two answers is one request."""
     parts: list[Native] = []
@@ -200,8 +197,8 @@ def _rendered_request(pieces: list[Said]) -> Native:
             results = [part for part in said.parts if isinstance(part, ToolResult)]
             parts += [tool_return(part, at) for part in results]
             continue
-        rest += [part for part in said.parts if _is_outside(part)]
-        spoken = [part for part in said.parts if not _is_outside(part)]
+        rest += [part for part in said.parts if words.is_outside(part, _KIND)]
+        spoken = [part for part in said.parts if not words.is_outside(part, _KIND)]
         if said.role == "system":
             parts += [system_prompt(_words(part), at) for part in spoken]
         elif spoken:
@@ -220,7 +217,7 @@ def _rendered_response(turn: list[Said]) -> Native:
         for part, said in pairs
         if _is_shown(part)
     ]
-    usage = next((one.usage for one in sources if one.usage is not None), Usage())
+    usage = next((one.usage for one in sources if one.usage is not None), _NO_USAGE)
     found = _response_of(parts, usage)
     for one in sources:
         found["model_name"] = found["model_name"] or one.body.model
@@ -240,7 +237,7 @@ def _is_shown(part: AnyPart) -> bool:
     """Whether a response has a word for it: it can hold bytes, but no urls."""
     if isinstance(part, Media):
         return part.data is not None
-    return not _is_outside(part) or isinstance(part, Reasoning | ToolCall)
+    return not words.is_outside(part, _KIND) or isinstance(part, Reasoning | ToolCall)
 
 
 def _called(part: AnyPart) -> AnyPart:

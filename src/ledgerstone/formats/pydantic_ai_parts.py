@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+from functools import lru_cache
 from typing import Any
 
 from ledgerstone.formats import words
@@ -103,7 +104,8 @@ def write_request_parts(parts: list[AnyPart], style: str) -> tuple[list[Native],
     return found, instructions
 
 
-def _letters(style: str) -> list[tuple[str, int | None]]:
+@lru_cache(maxsize=512)
+def _letters(style: str) -> tuple[tuple[str, int | None], ...]:
     found: list[tuple[str, int | None]] = []
     at = 0
     while at < len(style):
@@ -114,7 +116,7 @@ def _letters(style: str) -> list[tuple[str, int | None]]:
             end = style.index(",", at)
             size, at = int(style[at:end]), end + 1
         found.append((letter, size))
-    return found
+    return tuple(found)
 
 
 def _next(rest: Any) -> AnyPart:
@@ -153,8 +155,11 @@ def system_prompt(text: str, at: str | None) -> Native:
     found: Native = {"content": text}
     if at is not None:
         found["timestamp"] = at
-    known = {"dynamic_ref": None, "scope": "conversation", "metadata": None}
-    return {**found, **known, "part_kind": "system-prompt"}
+    found["dynamic_ref"] = None
+    found["scope"] = "conversation"
+    found["metadata"] = None
+    found["part_kind"] = "system-prompt"
+    return found
 
 
 def user_prompt(parts: list[AnyPart], at: str | None, *, listed: bool) -> Native:
@@ -162,7 +167,8 @@ def user_prompt(parts: list[AnyPart], at: str | None, *, listed: bool) -> Native
     found: Native = {"content": content}
     if at is not None:
         found["timestamp"] = at
-    return {**found, "part_kind": "user-prompt"}
+    found["part_kind"] = "user-prompt"
+    return found
 
 
 def tool_return(part: ToolResult, at: str | None) -> Native:
@@ -179,8 +185,10 @@ def tool_return(part: ToolResult, at: str | None) -> Native:
     }
     if at is not None:
         found["timestamp"] = at
-    outcome = "failed" if part.is_error else "success"
-    return {**found, "outcome": outcome, "retry": None, "part_kind": "tool-return"}
+    found["outcome"] = "failed" if part.is_error else "success"
+    found["retry"] = None
+    found["part_kind"] = "tool-return"
+    return found
 
 
 def _read_return(part: Any) -> ToolResult:
@@ -255,11 +263,17 @@ def write_response_part(
     part: AnyPart, provider: str | None, text_arguments: bool, answered: set[str]
 ) -> Native:
     """A part of a response; calls that are answered in it were run by the provider."""
+    if isinstance(part, Text):
+        return {
+            "content": part.text,
+            "id": None,
+            "provider_name": None,
+            "provider_details": None,
+            "citations": None,
+            "part_kind": "text",
+        }
     given: Native = {"provider_name": None, "provider_details": None}
     match part:
-        case Text():
-            found = {"content": part.text, "id": None, **given}
-            return {**found, "citations": None, "part_kind": "text"}
         case Reasoning():
             found = {"content": part.text, "id": None, "signature": part.signature, **given}
             if part.signature is not None:

@@ -20,7 +20,7 @@ list), or a list that begins with a word:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, TypeAlias
 from zlib import crc32
@@ -33,13 +33,21 @@ TEXT_CHARS_MIN = 64
 """Shorter texts, ids among them, are not worth looking for."""
 
 _SAME = object()
-_SPELLINGS: tuple[dict[str, Any], ...] = (
-    {"separators": (",", ":"), "ensure_ascii": False},
-    {"separators": (", ", ": "), "ensure_ascii": False},
-    {"separators": (",", ":")},
-    {"separators": (", ", ": ")},
-    {"indent": 2, "ensure_ascii": False},
+_LISTS = (list, tuple)
+_NESTED = (dict, list, tuple)
+_PLAIN = frozenset((str, int, bool, type(None)))
+"""Of these, equal values are the same one; of floats they may not be."""
+_WRITERS = tuple(
+    json.JSONEncoder(**spelling).encode
+    for spelling in (
+        {"separators": (",", ":"), "ensure_ascii": False},
+        {"separators": (", ", ": "), "ensure_ascii": False},
+        {"separators": (",", ":")},
+        {"separators": (", ", ": ")},
+        {"indent": 2, "ensure_ascii": False},
+    )
 )
+"""Spellings of JSON, named by their number in stored edits: only ever add to the end."""
 
 
 def remainder(wanted: Any, rebuilt: Any, texts: Texts = dict) -> Edit | None:
@@ -98,12 +106,13 @@ class _Comparison:
         return self._ask()
 
     def edit(self, wanted: Any, rebuilt: Any) -> Any:
+        # Objects and lists of any class are written alike; numbers and texts only of the same one.
+        if isinstance(wanted, dict) and isinstance(rebuilt, dict):
+            return self._of_dict(wanted, rebuilt)
+        if isinstance(wanted, _LISTS) and isinstance(rebuilt, list):
+            return self._of_list(wanted, rebuilt)
         if type(wanted) is not type(rebuilt):
             return self._whole(wanted)
-        if isinstance(wanted, dict):
-            return self._of_dict(wanted, rebuilt)
-        if isinstance(wanted, list):
-            return self._of_list(wanted, rebuilt)
         # -0.0 equals 0.0, and only their texts differ.
         if wanted == rebuilt and (type(wanted) is not float or repr(wanted) == repr(rebuilt)):
             return _SAME
@@ -115,11 +124,14 @@ class _Comparison:
         edits: dict[str, Edit] = {}
         for key, value in wanted.items():
             other = rebuilt.get(key, _SAME)
-            if value is other or (type(value) is str and value == other):
+            kind = type(value)
+            if kind is type(other) and (value == other if kind in _PLAIN else value is other):
                 continue
             edit = self._whole(value) if other is _SAME else self.edit(value, other)
             if edit is not _SAME:
                 edits[key] = edit
+        if len(edits) > 1:
+            edits = dict(sorted(edits.items()))
         if list(wanted) == list(rebuilt):
             return edits or _SAME
         dropped = [key for key in rebuilt if key not in wanted]
@@ -131,7 +143,7 @@ class _Comparison:
             return ["d", edits, dropped]
         return edits or _SAME
 
-    def _of_list(self, wanted: list[Any], rebuilt: list[Any]) -> Any:
+    def _of_list(self, wanted: Sequence[Any], rebuilt: list[Any]) -> Any:
         if len(wanted) != len(rebuilt):
             return self._whole(wanted)
         edits = {
@@ -143,20 +155,27 @@ class _Comparison:
 
     def _of_text(self, wanted: str, rebuilt: str) -> Any:
         """Another text; one that says the same JSON is kept by its spelling."""
+        try:
+            return self._spelled(wanted, rebuilt) or self._whole(wanted)
+        except RecursionError:  # A text may nest deeper than a value is allowed to.
+            return self._whole(wanted)
+
+    def _spelled(self, wanted: str, rebuilt: str) -> Edit | None:
         value, other = _parsed(wanted), _parsed(rebuilt)
-        if value is not None and type(value) is type(other):
-            for n, spelling in enumerate(_SPELLINGS):
-                if json.dumps(value, **spelling) == wanted:
-                    edit = self.edit(value, other)
-                    found = ["t", n] if edit is _SAME else ["t", n, edit]
-                    return found if _size(found) < len(wanted) else self._whole(wanted)
-        return self._whole(wanted)
+        if value is None or type(value) is not type(other):
+            return None
+        for n, written in enumerate(_WRITERS):
+            if written(value) == wanted:
+                edit = self.edit(value, other)
+                found = ["t", n] if edit is _SAME else ["t", n, edit]
+                return found if _size(found) < len(wanted) else None
+        return None
 
     def _whole(self, value: Any) -> Edit:
         """A value of which nothing was rebuilt, without the texts that stand elsewhere."""
         if isinstance(value, str):
             return self._pointed(value)
-        if not isinstance(value, dict | list | tuple):
+        if not isinstance(value, _NESTED):
             return value
         if any(self._pointed(text) is not text for text in _leaves(value)):
             if isinstance(value, dict):
@@ -180,44 +199,55 @@ class _Comparison:
 
 
 def _restored(rebuilt: Any, edit: Edit, texts: Texts) -> Any:
-    if isinstance(edit, dict):
-        return _edited(rebuilt, edit, (), texts)
-    if not isinstance(edit, list):
+    """What is not edited is shared with `rebuilt`; objects on the way to an edit are copied."""
+    kind = type(edit)
+    if kind is dict:
+        return _edited(rebuilt, edit, texts)
+    if kind is not list:
         return edit
-    word, *rest = edit
-    match word:
-        case "v" | "j":
-            return rest[0] if word == "v" else json.loads(rest[0])
-        case "m":
-            return [_restored(None, one, texts) for one in rest[0]]
-        case "s":
-            return "".join((*rest[1:], texts()[rest[0]]))
-        case "t":
-            value = json.loads(rebuilt)
-            value = _restored(value, rest[1], texts) if len(rest) > 1 else value
-            return json.dumps(value, **_SPELLINGS[rest[0]])
-        case "d":
-            edits, dropped, order = [*rest, (), None][:3] if len(rest) == 1 else [*rest, None][:3]
-            base = rebuilt if isinstance(rebuilt, dict) else {}
-            made = _edited(base, edits, dropped, texts)
-            if order is None:
-                return made
-            natural = _natural(base, made)
-            return {natural[place]: made[natural[place]] for place in order}
+    word = edit[0]
+    if word == "d":
+        return _reordered(rebuilt, edit, texts)
+    if word == "t":
+        value = json.loads(rebuilt)
+        value = _restored(value, edit[2], texts) if len(edit) > 2 else value
+        return _WRITERS[edit[1]](value)
+    if word == "v":
+        return edit[1]
+    if word == "j":
+        return json.loads(edit[1])
+    if word == "m":
+        return [_restored(None, one, texts) for one in edit[1]]
+    if word == "s":
+        return "".join((*edit[2:], texts()[edit[1]]))
     raise ValueError(f"{word!r:.20} is no edit")
 
 
-def _edited(rebuilt: Any, edits: dict[str, Edit], dropped: Iterable[str], texts: Texts) -> Any:
+def _edited(rebuilt: Any, edits: dict[str, Edit], texts: Texts) -> Any:
+    """Keys that are new come last, in the order of the edits, which is that of their names."""
     if isinstance(rebuilt, list):
         found = list(rebuilt)
         for place, inner in edits.items():
-            found[int(place)] = _restored(found[int(place)], inner, texts)
+            at = int(place)
+            found[at] = _restored(found[at], inner, texts)
         return found
-    base = rebuilt if isinstance(rebuilt, dict) else {}
-    made = {key: value for key, value in base.items() if key not in dropped}
-    for key, inner in sorted(edits.items()):
-        made[key] = _restored(made.get(key), inner, texts)
+    made = dict(rebuilt) if isinstance(rebuilt, dict) else {}
+    for key, inner in edits.items():
+        kind = type(inner)
+        plain = kind is not dict and kind is not list
+        made[key] = inner if plain else _restored(made.get(key), inner, texts)
     return made
+
+
+def _reordered(rebuilt: Any, edit: list[Any], texts: Texts) -> Any:
+    made = _edited(rebuilt if isinstance(rebuilt, dict) else {}, edit[1], texts)
+    if len(edit) > 2:
+        for key in edit[2]:
+            made.pop(key, None)
+    if len(edit) < 4:
+        return made
+    names = list(made)
+    return {(name := names[place]): made[name] for place in edit[3]}
 
 
 def _natural(rebuilt: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

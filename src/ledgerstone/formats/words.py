@@ -45,6 +45,9 @@ _NEEDED: dict[type, tuple[str, ...]] = {
     ToolResult: ("call_id",),
     Code: ("code",),
 }
+_WORDED = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
+_ANSWERS = (Text, File, Image, Audio, Video)
+_WORDLESS = (Source, Json)
 _FREE = frozenset(("arguments", "content", "is_error", "value"))
 _THINK, _THOUGHT = "<think>\n", "\n</think>"
 _URLSAFE = str.maketrans("+/", "-_")
@@ -169,7 +172,7 @@ def result_parts(content: Any) -> list[AnyPart] | None:
     parts: list[AnyPart] = []
     for one in content:
         part = read_part(one) if isinstance(one, dict) else None
-        if not isinstance(part, Text | File | Image | Audio | Video):
+        if not isinstance(part, _ANSWERS):
             return None
         parts.append(part)
     return parts
@@ -217,7 +220,12 @@ def from_outside(value: Any) -> list[AnyPart]:
 def has_no_word(part: AnyPart) -> bool:
     if isinstance(part, dict):
         return isinstance(part.get("type"), str)
-    return isinstance(part, Source | Json)
+    return isinstance(part, _WORDLESS)
+
+
+def is_outside(part: AnyPart, kind: str) -> bool:
+    """Whether a part must stand in the free place of a format."""
+    return type(part) not in _WORDED and has_no_word(part) and not is_verbatim(part, kind)
 
 
 def signer(message: Message) -> str | None:
@@ -249,6 +257,8 @@ def spoken(text: str, role: str) -> AnyPart:
 
 def plain(parts: list[AnyPart]) -> str:
     """Content that is text: texts and thoughts."""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
     return "".join(
         thought(part.text) if isinstance(part, Reasoning) else part.text
         for part in parts

@@ -1,4 +1,4 @@
-"""Databases as ADK's own services write them, made by hand: one of the makers is not installed."""
+"""Databases as ADK's own services write them, made by hand: as old or odd as a test needs."""
 
 from __future__ import annotations
 

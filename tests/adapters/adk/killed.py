@@ -1,7 +1,7 @@
 """An agent that dies in the middle of a tool, run by a test as a process of its own.
 
 Arguments: the url of the store, a file that says which tools ran, and when to die: before the tool
-does its work, or after it.
+does its work, after it, or between two turns.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ async def main(url: str, log: str, dies: str) -> None:
         async for event in loop:
             # Whoever reads this has the word of the store that it is kept.
             print(event.id, flush=True)
+        if dies == "between":
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,14 @@ from tests.adapters.adk.scripted import KEY, on, run
 HERE: dict[str, Any] = {**KEY, "session_id": "s"}
 BYTES = types.Part.from_bytes(data=b"\x00\xff", mime_type="image/png")
 TEXT = types.Part(text="h\u00e9llo")
+LONE = types.Part(text="half a \ud83d")
 REMOTE = types.Part.from_uri(file_uri="gs://bucket/x", mime_type="video/mp4")
 NAMED = types.Part(
     inline_data=types.Blob(data=b"x", mime_type="a/b", display_name="n"), thought_signature=b"\xfe"
 )
 
 
-@pytest.mark.parametrize("part", [BYTES, TEXT, REMOTE, NAMED, types.Part(text="")])
+@pytest.mark.parametrize("part", [BYTES, TEXT, REMOTE, NAMED, LONE, types.Part(text="")])
 def test_a_part_comes_back_as_it_was(store_url: str, colour: str, part: types.Part) -> None:
     async def work(store: Any) -> None:
         service = LedgerArtifactService(store)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import DatabaseSessionService, InMemorySessionService
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
 from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from pydantic import BaseModel
 
-from ledgerstone.adapters.adk import LedgerSessionService
+from ledgerstone.adapters.adk import LedgerSessionService, marks
 from tests.adapters.adk.scripted import event, on
 
 APPS, USERS, NAMES = ("trips", "notes"), ("ada", "bob"), ("s1", "s2", " s1", "s3 ")
@@ -128,12 +132,7 @@ def stock(name: str, folder: Path) -> BaseSessionService:
     if name == "memory":
         return InMemorySessionService()
     if name == "sqlite":
-        from google.adk.sessions.sqlite_session_service import SqliteSessionService
-
         return SqliteSessionService(str(folder / "adk.db"))
-    pytest.importorskip("sqlalchemy")
-    from google.adk.sessions import DatabaseSessionService
-
     return DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'adk.db'}")
 
 
@@ -144,14 +143,92 @@ def test_the_same_answers(
 ) -> None:
     # The one over SQLAlchemy takes " s1" and "s1" for two sessions; the others agree.
     names = NAMES if name != "database" else ("s1", "s2", "s3")
-    theirs = asyncio.run(Program(stock(name, tmp_path), seed, names).go())
+
+    async def expected() -> list[Any]:
+        service = stock(name, tmp_path)
+        try:
+            return await Program(service, seed, names).go()
+        finally:
+            if hasattr(service, "close"):
+                await service.close()
+
+    theirs = asyncio.run(expected())
 
     async def work(store: Any) -> list[Any]:
-        return await Program(LedgerSessionService(store, states=True), seed, names).go()
+        return await Program(LedgerSessionService(store), seed, names).go()
 
     ours = on(store_url, colour, work)
     for mine, other in zip(ours, theirs, strict=True):
         assert mine == other
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_holders_are_stale(store_url: str, colour: str, seed: int, tmp_path: Path) -> None:
+    key: dict[str, Any] = {"app_name": "trips", "user_id": "ada", "session_id": "s"}
+
+    async def program(service: BaseSessionService) -> list[Any]:
+        pick = random.Random(seed)
+        held = [await service.create_session(**key)]
+        log: list[Any] = []
+        for n in range(40):
+            verb = pick.choice(("append", "append", "get", "recent", "list", "remake"))
+            if verb == "append":
+                one = pick.randrange(len(held))
+                new = event(str(n), at=2_000_000_000.0 + n, id=f"e{n}", state={"n": n})
+                try:
+                    await service.append_event(held[one], new)
+                    log.append((n, one, "done"))
+                except StaleSessionError as error:
+                    log.append((n, one, str(error)))
+            elif verb == "list":
+                held += (await service.list_sessions(app_name="trips", user_id="ada")).sessions
+            elif verb == "remake" and n % 3 == 0:
+                await service.delete_session(**key)
+                held.append(await service.create_session(**key))
+            else:
+                config = GetSessionConfig(num_recent_events=1 if verb == "recent" else None)
+                found = await service.get_session(**key, config=config)
+                assert found is not None
+                held.append(found)
+        found = await service.get_session(**key)
+        assert found is not None
+        return [*log, shown(found)]
+
+    async def expected() -> list[Any]:
+        async with DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path / 'adk.db'}") as service:
+            return await program(service)
+
+    async def work(store: Any) -> list[Any]:
+        return await program(LedgerSessionService(store))
+
+    theirs = asyncio.run(expected())
+    assert {entry[2] for entry in theirs[:-1]} == {"done", marks.STALE}
+    assert on(store_url, colour, work) == theirs
+
+
+class Trip(BaseModel):
+    """What a program may put into a state."""
+
+    city: str = "Oslo"
+    seat: str | None = None
+    day: datetime.date = datetime.date(2026, 1, 2)
+
+
+def test_models_in_the_state(store_url: str, colour: str, tmp_path: Path) -> None:
+    async def program(service: BaseSessionService) -> Any:
+        key: dict[str, Any] = {"app_name": "trips", "user_id": "ada", "session_id": "s"}
+        rich = {"trip": Trip(), "pair": (1, None), "user:set": {1}}
+        made = await service.create_session(**key, state=rich)
+        later = {"next": [Trip()], "app:trip": Trip(seat="12A"), "user:trip": {"t": Trip()}}
+        await service.append_event(made, event("x", at=1.0, id="e", state=later))
+        found = await service.get_session(**key)
+        assert found is not None
+        return shown(found)
+
+    async def work(store: Any) -> Any:
+        return await program(LedgerSessionService(store))
+
+    assert on(store_url, colour, work) == asyncio.run(program(stock("sqlite", tmp_path)))
 
 
 def test_the_machine_sees_a_difference(tmp_path: Path) -> None:

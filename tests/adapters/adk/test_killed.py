@@ -38,11 +38,10 @@ def pending(events: list[Any]) -> list[types.FunctionCall]:
     return [one for one in called if one.id not in answered]
 
 
-@pytest.mark.parametrize("dies", ["before", "after"])
-def test_killed_in_a_tool(lasting_url: str, tmp_path: Path, dies: str) -> None:
-    log = tmp_path / "tools.txt"
+def die(url: str, log: Path, when: str) -> list[str]:
+    """Run the agent until it is killed; the ids of the events that its caller was given."""
     child = subprocess.run(
-        [sys.executable, "-m", "tests.adapters.adk.killed", lasting_url, str(log), dies],
+        [sys.executable, "-m", "tests.adapters.adk.killed", url, str(log), when],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -50,7 +49,13 @@ def test_killed_in_a_tool(lasting_url: str, tmp_path: Path, dies: str) -> None:
         check=False,
     )
     assert child.returncode == -9, child.stderr
-    seen = child.stdout.split()
+    return child.stdout.split()
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+def test_killed_in_a_tool(lasting_url: str, tmp_path: Path, dies: str) -> None:
+    log = tmp_path / "tools.txt"
+    seen = die(lasting_url, log, dies)
     with Store.open(lasting_url) as store:
         service = LedgerSessionService(store)
 
@@ -92,22 +97,51 @@ def test_killed_in_a_tool(lasting_url: str, tmp_path: Path, dies: str) -> None:
         assert roles.count("user") >= 2
 
 
-def test_killed_between_two_turns(lasting_url: str) -> None:
-    """What was answered is there for whoever opens the store next, without closing it before."""
-    first = Store.open(lasting_url)
-    service = LedgerSessionService(first)
+def test_killed_between_two_turns(lasting_url: str, tmp_path: Path) -> None:
+    """What was answered is there for whoever opens the store next, and the conversation goes on."""
+    seen = die(lasting_url, tmp_path / "tools.txt", "between")
+    with Store.open(lasting_url) as store:
+        service = LedgerSessionService(store)
 
-    async def one() -> None:
-        await service.create_session(**KEY, session_id="s")
-        agent = LlmAgent(name="guide", model=Scripted(script=[says("Hello")]))
-        runner = Runner(app_name=KEY["app_name"], agent=agent, session_service=service)
-        loop = runner.run_async(user_id=KEY["user_id"], session_id="s", new_message=asks("Hi"))
-        async for _ in loop:
-            pass
+        async def resume() -> None:
+            session = await service.get_session(**KEY, session_id="s")
+            assert session is not None
+            # The first is what the user said; it is not told to the caller of the loop.
+            assert [one.id for one in session.events[1:]] == seen
+            assert pending(session.events) == []
+            agent = LlmAgent(name="guide", model=Scripted(script=[says("It is.")]))
+            runner = Runner(app_name=KEY["app_name"], agent=agent, session_service=service)
+            said = asks("Is it booked?")
+            async for _ in runner.run_async(user_id="ada", session_id="s", new_message=said):
+                pass
+            session = await service.get_session(**KEY, session_id="s")
+            assert session is not None
+            assert texts(session.events)[-3:] == ["Booked.", "Is it booked?", "It is."]
 
-    run(one())
-    first.close()
-    with Store.open(lasting_url) as second:
-        got = run(LedgerSessionService(second).get_session(**KEY, session_id="s"))
-        assert got is not None
-        assert texts(got.events) == ["Hi", "Hello"]
+        run(resume())
+        assert store.admin.verify().ok
+
+
+@pytest.mark.parametrize("count", [3, 8, 15])
+def test_killed_while_appending(lasting_url: str, count: int) -> None:
+    """All layers of the state changed with the last event, or none of them did."""
+    with Store.open(lasting_url) as store:
+        made = LedgerSessionService(store).create_session(**KEY, session_id="s", state={"n": 0})
+        run(made)
+    command = [sys.executable, "-m", "tests.adapters.adk.racing", lasting_url, "it", "1000000"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            told = [int(next(child.stdout)) for _ in range(count)]
+        finally:
+            child.kill()
+        told += [int(line) for line in child.stdout]
+    with Store.open(lasting_url) as store:
+        session = run(LedgerSessionService(store).get_session(**KEY, session_id="s"))
+        assert session is not None
+        kept = len(session.events)
+        # Of one event the process may not have lived to tell.
+        assert kept in (told[-1], told[-1] + 1)
+        assert texts(session.events) == [f"it {n}" for n in range(kept)]
+        assert session.state == {"n": kept, "user:it": kept - 1, "app:it": kept - 1}
+        assert store.admin.verify().ok

@@ -9,7 +9,8 @@ import pytest
 
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.adk import LedgerSessionService
-from ledgerstone.commands.sessions import GetDocument, ListSessions
+from ledgerstone.commands.memories import SearchMemories
+from ledgerstone.commands.sessions import GetDocuments, ListSessions
 from ledgerstone.intake.checks import LIMIT_MAX
 from tests.adapters.adk.scripted import KEY, event, on, run
 
@@ -60,35 +61,39 @@ def test_one_read_for_each_page(
         assert sorted(one.id for one in listed) == [f"{n:05}" for n in range(COUNT)]
         times = [one.last_update_time for one in listed]
         assert times == sorted(times)
-        # One for each page, and nothing for a session: what others have costs nothing.
-        assert counting.reads == [[ListSessions]] * 3
+        # A few for each page, and none for a session: what others have costs nothing.
+        states = [SearchMemories, SearchMemories, GetDocuments]
+        assert counting.reads == [*[[ListSessions]] * 3, states]
         counting.reads.clear()
         bobs = (await service.list_sessions(app_name="trips", user_id="bob")).sessions
         assert len(bobs) == 10
-        assert counting.reads == [[ListSessions]]
+        assert counting.reads == [[ListSessions], states]
 
     on(store_url, colour, work)
 
 
-def test_states_when_they_are_asked_for(
-    adapter_store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = LedgerSessionService(adapter_store, states=True)
+def test_each_has_its_state(adapter_store: Store) -> None:
+    service = LedgerSessionService(adapter_store)
 
     async def work() -> None:
         await fill(service, 3)
         for user in ("ada", "bob"):
             made = await service.create_session(app_name="trips", user_id=user, state={"own": user})
             await service.append_event(made, event(state={"user:n": user, "app:v": 1}))
-        counting = Counting(adapter_store, monkeypatch)
         everyone = (await service.list_sessions(app_name="trips")).sessions
         assert len(everyone) == 5
         for one in everyone:
             assert one.state["app:v"] == 1
             assert one.state["user:n"] == one.user_id
+            names: dict[str, Any] = {
+                "app_name": "trips",
+                "user_id": one.user_id,
+                "session_id": one.id,
+            }
+            got = await service.get_session(**names)
+            assert got is not None
+            assert got.state == one.state
         assert [one.state.get("own") for one in everyone if "own" in one.state] == ["ada", "bob"]
-        assert len(counting.reads) == 3
-        assert counting.reads[-1] == [GetDocument] * 5
 
     run(work())
 

@@ -79,6 +79,33 @@ def test_deleted_it_does_not_come_back(adapter_store: Store) -> None:
     assert b"secret" not in str(list(adapter_store.memories.iter(("adk",)))).encode()
 
 
+def test_said_again_it_comes_back(adapter_store: Store) -> None:
+    """What was put into words on purpose is not kept away by an old deletion, nor by old words."""
+    service = LedgerMemoryService(adapter_store)
+
+    def entry(text: str) -> MemoryEntry:
+        return MemoryEntry(content=asks(text), id="drink")
+
+    async def work() -> None:
+        await service.add_memory(**KEY, memories=[entry("likes tea")])
+        await service.add_memory(**KEY, memories=[entry("likes coffee")])
+        assert await search(service, "likes") == ["likes coffee"]
+        (found,) = (await service.search_memory(**KEY, query="likes")).memories
+        assert found.id == "drink"
+        await service.delete_memory(**KEY, memory_id="drink")
+        assert await search(service, "likes") == []
+        await service.add_memory(**KEY, memories=[entry("likes water")])
+        assert await search(service, "likes") == ["likes water"]
+
+    run(work())
+
+
+def test_an_event_at_no_time(adapter_store: Store) -> None:
+    service = LedgerMemoryService(adapter_store)
+    with pytest.raises(InvalidValue, match=r"events\[0\]\.timestamp"):
+        run(service.add_session_to_memory(session("one", "two", at=1e20)))
+
+
 def test_memories_in_ones_own_words(adapter_store: Store) -> None:
     service = LedgerMemoryService(adapter_store, results=2)
     entries = [

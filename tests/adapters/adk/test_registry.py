@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from google.adk.cli import service_registry
 from google.adk.cli.service_registry import ServiceRegistry
+from google.adk.cli.utils import service_factory
 
 from ledgerstone import Store
 from ledgerstone.adapters import adk
@@ -37,6 +38,7 @@ def _closed() -> Iterator[None]:
     [
         ("ledgerstone:///agent.db", "sqlite:///agent.db", "default"),
         ("ledgerstone:////data/agent.db?tenant=a", "sqlite:////data/agent.db", "a"),
+        ("ledgerstone:///agent#1.db?tenant=a#b", "sqlite:///agent#1.db", "a#b"),
         ("ledgerstone+sqlite:///agent.db", "sqlite:///agent.db", "default"),
         ("ledgerstone+memory://", "memory://", "default"),
         ("ledgerstone+file:///folder", "file:///folder", "default"),
@@ -81,8 +83,19 @@ def test_in_the_folder_of_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(service_registry, "_service_registry_instance", None)
     monkeypatch.syspath_prepend(str(tmp_path))
     service_registry.load_services_module(str(tmp_path))
-    made = service_registry.get_service_registry().create_session_service("ledgerstone+memory://")
-    assert isinstance(made, LedgerSessionService)
+    uri = f"ledgerstone:///{tmp_path / 'agent.db'}"
+    sessions = service_factory.create_session_service_from_options(
+        base_dir=tmp_path, session_service_uri=uri
+    )
+    artifacts = service_factory.create_artifact_service_from_options(
+        base_dir=tmp_path, artifact_service_uri=uri
+    )
+    memory = service_factory.create_memory_service_from_options(
+        base_dir=tmp_path, memory_service_uri=uri
+    )
+    assert isinstance(sessions, LedgerSessionService)
+    assert isinstance(artifacts, LedgerArtifactService)
+    assert isinstance(memory, LedgerMemoryService)
 
 
 def test_a_version_that_was_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from ledgerstone import AsyncStore, LeaseHeld, Store, assistant, user
+from ledgerstone import AsyncStore, LeaseHeld, Store
 from ledgerstone.adapters.adk import LedgerSessionService, store_id
 from ledgerstone.errors import Fenced, InvalidValue
 from tests.adapters.adk.scripted import KEY, event, on, run, served, texts
@@ -361,52 +361,6 @@ def test_messages_and_usage_are_the_stores(adapter_store: Store) -> None:
     assert session is not None
     assert (session.app, session.user) == ("trips", "ada")
     assert adapter_store.admin.verify().ok
-
-
-def test_sessions_of_other_frameworks(adapter_store: Store) -> None:
-    adapter_store.sessions.create(id="mine", user="ada")
-    adapter_store.messages.append("mine", user("hi"), assistant("hello"))
-    adapter_store.sessions.create(id="bobs", user="bob")
-    adapter_store.messages.append("nobodys", user("hi"), create=True)
-    strict = LedgerSessionService(adapter_store)
-    open_to_all = LedgerSessionService(adapter_store, unowned=True)
-
-    async def work() -> None:
-        got = await strict.get_session(**KEY, session_id="mine")
-        assert got is not None
-        assert texts(got.events) == ["hi", "hello"]
-        again = await strict.get_session(**KEY, session_id="mine")
-        assert again is not None
-        assert again.events == got.events
-        await strict.append_event(got, event("from ADK", state={"n": 1}))
-        assert await strict.get_session(**KEY, session_id="bobs") is None
-        assert await strict.get_session(**KEY, session_id="nobodys") is None
-        assert await open_to_all.get_session(**KEY, session_id="bobs") is None
-        assert await open_to_all.get_session(**KEY, session_id="nobodys") is not None
-        await strict.delete_session(**KEY, session_id="bobs")
-
-    run(work())
-    assert [one.text for one in adapter_store.messages.last("mine")] == ["hi", "hello", "from ADK"]
-    assert adapter_store.sessions.exists("bobs")
-
-
-def test_a_fork_opens_by_its_id(adapter_store: Store) -> None:
-    service = LedgerSessionService(adapter_store, states=True)
-
-    async def work() -> None:
-        made = await service.create_session(**KEY, session_id="s")
-        one = await service.append_event(made, event("one", state={"n": 1}))
-        await service.append_event(made, event("two", state={"n": 2}))
-        adapter_store.sessions.fork(store_id(**KEY, session_id="s"), at=one.id, new_id="try-2")
-        fork = await service.get_session(**KEY, session_id="try-2")
-        assert fork is not None
-        assert texts(fork.events) == ["one"]
-        await service.append_event(fork, event("other"))
-        listed = (await service.list_sessions(**KEY)).sessions
-        assert [one.id for one in listed] == ["s", "try-2"]
-        assert listed[0].state == {"n": 2}
-
-    run(work())
 
 
 def test_under_a_lease(store_url: str, colour: str) -> None:

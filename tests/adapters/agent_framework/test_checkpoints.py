@@ -8,7 +8,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any, Never
 from uuid import UUID
 
@@ -61,6 +61,20 @@ class Price(BaseModel):
 
 class Colour(Enum):
     RED = "r"
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclass
+class Positive:
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError("too small")
 
 
 TYPES = [Order, Approval, Price, Colour]
@@ -192,6 +206,19 @@ def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:
             save(**bad)
     with pytest.raises(InvalidValue, match="checkpoint"):
         asyncio.run(storage.save({"workflow_name": "w"}))  # type: ignore[arg-type]
+    assert adapter_store.sessions.count() == 0
+
+
+def test_what_would_not_come_back_is_named(adapter_store: Store) -> None:
+    storage = LedgerCheckpointStorage(adapter_store, types=[Right, Positive])
+    changed = Positive(1)
+    changed.n = -1
+    for bad, place in (
+        ({"rights": [Right.READ, Right.READ | Right.WRITE]}, r"checkpoint\.state\.rights\[1\]"),
+        ({"deep": {"n": (Positive(2), changed)}}, r"state\.deep\.n\[1\]: .*too small"),
+    ):
+        with pytest.raises(NotSupported, match=place):
+            asyncio.run(storage.save(WorkflowCheckpoint("w", "hash", state=bad)))
     assert adapter_store.sessions.count() == 0
 
 

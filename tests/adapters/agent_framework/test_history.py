@@ -12,7 +12,7 @@ from agent_framework import Agent, Content, InMemoryHistoryProvider, Message
 from ledgerstone import AsyncStore, Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters.agent_framework import LedgerHistoryProvider
 from ledgerstone.errors import InvalidValue
-from ledgerstone.records.parts import Image
+from ledgerstone.records.parts import Image, Text
 from tests.adapters.agent_framework.scripted import ScriptedClient, on_store
 
 AnyStore = Store | AsyncStore
@@ -174,6 +174,11 @@ def test_bad_input_and_tenants(adapter_store: Store) -> None:
     bad = Message("user", ["x"], additional_properties={"deep": [object()]})
     with pytest.raises(InvalidValue, match=r"messages\[1\]\.additional_properties\.deep\[0\]"):
         save("s", Message("user", ["fine"]), bad)
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    endless = Message("user", ["x"], additional_properties=circle)
+    with pytest.raises(InvalidValue, match=r"messages\[0\]\.additional_properties\.again"):
+        save("s", endless)
     with pytest.raises(InvalidValue, match=r"messages\[0\]"):
         save("s", "not a message")
     with pytest.raises(InvalidValue, match="last"):
@@ -182,3 +187,68 @@ def test_bad_input_and_tenants(adapter_store: Store) -> None:
     save("s", Message("user", ["mine"]))
     other = LedgerHistoryProvider(adapter_store.for_tenant("other"))
     assert asyncio.run(other.get_messages("s")) == []
+
+
+PNG = b"\x89PNG" + bytes(range(256)) * 8
+
+
+def test_bytes_are_blobs_and_not_text(adapter_store: Store) -> None:
+    """Also inside the result of a tool; they are attached, and come back to the byte."""
+    picture = Content.from_data(PNG, media_type="image/png")
+    other = Content.from_data(PNG + b"2", media_type="application/x-odd type")
+    said = [
+        Message("user", ["look", picture]),
+        Message("assistant", [Content.from_function_call("c1", "paint", arguments="{}")]),
+        Message(
+            "tool", [Content.from_function_result("c1", result=[Content("text", text="x"), other])]
+        ),
+        Message("user", [Content.from_uri("data:text/plain,hi", media_type="text/plain")]),
+    ]
+    provider = LedgerHistoryProvider(adapter_store)
+    asyncio.run(provider.save_messages("s", said))
+    stored = adapter_store.messages.history("s")
+    assert all(len(str(one.body)) < 1500 for one in stored)
+    assert isinstance(stored[0].parts[1], Image)
+    held = {adapter_store.blobs.get(one) for one in adapter_store.attachments.list("s")}
+    assert held == {PNG, PNG + b"2"}
+    adapter_store.admin.gc(older_than_s=0, attachments_older_than_s=0)
+
+    async def go() -> None:
+        fresh = LedgerHistoryProvider(adapter_store)
+        found = await fresh.get_messages("s")
+        assert [one.to_dict() for one in found] == [one.to_dict() for one in said]
+        # The whole transcript again is known by its messages, pictures too.
+        await fresh.save_messages("s", [*found, Message("assistant", ["nice"])])
+
+    asyncio.run(go())
+    assert adapter_store.messages.count("s") == 5
+    shown = adapter_store.session("s").as_openai(chat=True)
+    assert "base64" in str(shown[0])
+
+
+def test_many_savers_of_one_transcript(adapter_store: Store) -> None:
+    """What two processes hand in at one time is stored once, and nothing is lost."""
+    said = [Message("user", ["q"], message_id="1"), Message("assistant", ["a"], message_id="2")]
+
+    async def go() -> None:
+        savers = [LedgerHistoryProvider(adapter_store) for _ in range(6)]
+        await asyncio.gather(*(one.save_messages("s", said) for one in savers))
+        await asyncio.gather(
+            *(one.save_messages("t", [Message("user", [str(n)])]) for n, one in enumerate(savers))
+        )
+
+    asyncio.run(go())
+    assert [one.text for one in adapter_store.messages.history("s")] == ["q", "a"]
+    assert sorted(one.text for one in adapter_store.messages.history("t")) == list("012345")
+
+
+def test_messages_that_were_amended(adapter_store: Store) -> None:
+    provider = LedgerHistoryProvider(adapter_store)
+    picture = Content.from_data(PNG, media_type="image/png")
+    said = [Message("user", ["look", picture], message_id="1"), Message("assistant", ["seen"])]
+    asyncio.run(provider.save_messages("s", said))
+    first, second = adapter_store.messages.history("s")
+    adapter_store.messages.amend(first, parts=[Text("nothing to see")])
+    adapter_store.messages.amend(second, parts=[])
+    found = asyncio.run(provider.get_messages("s"))
+    assert [one.text for one in found] == ["nothing to see"]

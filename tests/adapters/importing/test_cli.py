@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import apsw
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.adapters.importing.frame import IMPORTERS, run_import
+from ledgerstone.adapters.importing import frame
+from ledgerstone.adapters.importing.frame import IMPORTERS, prepared
+from ledgerstone.adapters.langgraph.saver import LedgerSaver
 from ledgerstone.cli.app import run
 from ledgerstone.errors import InvalidValue
 from tests.adapters.importing.origins import filled, sqlite_origin
@@ -70,15 +73,67 @@ def test_a_dry_run_makes_nothing(cli: Cli, source: str, tmp_path: Path) -> None:
     assert "this was a dry run" in out
 
 
-def test_damage_and_how_to_go_on(cli: Cli, source: str, tmp_path: Path) -> None:
+def damaged(source: str, thread: str) -> None:
     connection = apsw.Connection(source)
-    connection.execute("update checkpoints set checkpoint = x'c1' where thread_id = 'two'")
+    connection.execute("update checkpoints set checkpoint = x'c1' where thread_id = ?", (thread,))
     connection.close()
+
+
+@pytest.mark.parametrize(("thread", "before"), [("one", "0 sessions"), ("two", "1 session")])
+def test_damage_and_how_to_go_on(
+    cli: Cli, source: str, tmp_path: Path, thread: str, before: str
+) -> None:
+    damaged(source, thread)
     code, _, err = cli("import", "langgraph", source, tmp_path / "agent.db")
     assert code == 1
     assert "corrupt checkpoints" in err
+    assert f"{before} came before it and stay" in err
+    assert "--skip-unreadable" in err
+    assert err.count("\n") == 1
     done = cli("import", "langgraph", source, tmp_path / "agent.db", "--skip-unreadable", "--json")
     assert json.loads(done[1])["damaged"] > 0
+
+
+def test_an_interruption_is_told(
+    cli: Cli, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LedgerSaver, "put", interrupted)
+    code, _, err = cli("import", "langgraph", source, tmp_path / "agent.db")
+    assert (code, "started again, it goes on there" in err) == (130, True)
+
+
+def test_flushed_at_the_end_also_while_another_has_the_store(
+    cli: Cli, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "agent.db"
+    levels: list[str] = []
+    flushed: list[str] = []
+    work, fsync = frame.prepared, os.fsync
+
+    def prepared(*given: Any, **options: Any) -> Any:
+        run = work(*given, **options)
+
+        def noting(store: Store, progress: Any) -> Any:
+            levels.append(store.capabilities.durability)
+            return run(store, progress)
+
+        return noting
+
+    def noted(file: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{file}").resolve().name)
+        fsync(file)
+
+    monkeypatch.setattr("ledgerstone.cli.import_.prepared", prepared)
+    monkeypatch.setattr(os, "fsync", noted)
+    assert cli("import", "langgraph", source, target)[0] == 0
+    assert "agent.db-wal" not in flushed
+    with Store.open(target):
+        assert cli("import", "langgraph", source, target)[0] == 0
+    assert "agent.db-wal" in flushed
+    assert levels == ["process", "process"]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +143,8 @@ def test_damage_and_how_to_go_on(cli: Cli, source: str, tmp_path: Path) -> None:
         (("pickles", "absent.sqlite", "agent.db"), "--help"),
         (("langgraph", "SOURCE", "memory://"), "memory://"),
         (("langgraph", "SOURCE", "agent.db", "--allow", "no class"), "MODULE:CLASS"),
+        (("openai-agents", "SOURCE", "agent.db", "--allow", "a:B"), "no such option; see --help"),
+        (("openai-agents", "SOURCE", "agent.db"), "no table agent_sessions"),
     ],
 )
 def test_misuse_is_one_line(
@@ -115,11 +172,19 @@ def test_every_importer_can_be_called_so(cli: Cli, framework: str, tmp_path: Pat
     code, _, err = cli("import", framework, tmp_path / "other", tmp_path / "agent.db")
     assert code == 2
     assert "is not a database" in err
+    assert "check the second argument" in err
+    assert [one.name for one in tmp_path.iterdir()] == ["other"]
+
+
+def test_the_source_as_the_target(cli: Cli, source: str) -> None:
+    before = Path(source).read_bytes()
+    code, _, err = cli("import", "langgraph", source, source)
+    assert (code, "was not touched" in err) == (2, True)
+    assert Path(source).read_bytes() == before
 
 
 def test_unknown_names_are_told() -> None:
-    with Store.open("memory://") as store:
-        with pytest.raises(InvalidValue, match="langgraph"):
-            run_import("pickles", store, "x")
-        with pytest.raises(InvalidValue, match="colour"):
-            run_import("langgraph", store, "x", colour="red")
+    with pytest.raises(InvalidValue, match="langgraph"):
+        prepared("pickles", "x")
+    with pytest.raises(InvalidValue, match="colour"):
+        prepared("langgraph", "x", colour="red")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypedDict
 
 import apsw
@@ -39,7 +38,7 @@ from tests.adapters.importing.origins import (
 from tests.adapters.langgraph.graphs import chat, programmable, thread
 
 
-@pytest.fixture(params=("sqlite", "postgres"))
+@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.slow)))
 def origin(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Origin]:
     """Where a stock saver writes."""
     if request.param == "sqlite":
@@ -91,6 +90,7 @@ def test_lists_that_were_edited_and_names_of_any_kind(
         assert import_sessions(adapter_store, origin.source).checkpoints == 0
 
 
+@pytest.mark.slow
 def test_tasks_to_be_started_of_the_old_form(postgres_url: str, adapter_store: Store) -> None:
     with postgres_origin(postgres_url) as origin, origin.opened() as saver:
         config = thread("t", checkpoint_ns="")
@@ -171,14 +171,6 @@ def test_an_imported_thread_takes_as_much_as_one_that_was_made_here(
             import_sessions(store, file.source) if name == "imported" else talk(LedgerSaver(store))
     imported, made = ((tmp_path / name).stat().st_size for name in ("imported", "made"))
     assert imported < 1.1 * made
-
-
-def test_told_about_each_thread(file: Origin, adapter_store: Store) -> None:
-    with file.opened() as saver:
-        filled(saver)
-    seen: list[tuple[str, int]] = []
-    import_sessions(adapter_store, file.source, progress=lambda *one: seen.append(one))
-    assert seen == [("one", 1), ("two", 2)]
 
 
 KILLED = """
@@ -331,6 +323,7 @@ def test_what_is_no_database(adapter_store: Store, tmp_path: Path) -> None:
         import_sessions(adapter_store, tmp_path / "absent")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_or_newer(adapter_store: Store, postgres_url: str) -> None:
     with pytest.raises(Unavailable) as caught:
         import_sessions(adapter_store, "postgresql://ada:secret@127.0.0.1:1/none")
@@ -340,45 +333,6 @@ def test_a_server_that_is_not_there_or_newer(adapter_store: Store, postgres_url:
             saver.conn.execute("insert into checkpoint_migrations values (99)")
         with pytest.raises(NotSupported, match="99"):
             import_sessions(adapter_store, origin.source)
-
-
-LOCKED = """
-import os, sys
-from ledgerstone import Store
-from ledgerstone.adapters.importing.langgraph_threads import import_sessions
-from ledgerstone.errors import ReadOnly
-
-if os.geteuid() == 0:  # A folder is never closed to root.
-    os.setuid(65534)
-with Store.open("memory://") as store:
-    try:
-        print(import_sessions(store, sys.argv[1]).sessions)
-    except ReadOnly:
-        print("read only")
-"""
-
-
-@pytest.mark.parametrize("log", [None, b"", b"something"])
-def test_a_folder_that_can_not_be_written_to(log: bytes | None) -> None:
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        origin = sqlite_origin(folder)
-        with origin.opened() as saver:
-            filled(saver)
-        if log is not None:
-            Path(origin.source + "-wal").write_bytes(log)
-        folder.chmod(0o555)
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", LOCKED, origin.source],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        finally:
-            folder.chmod(0o755)
-    assert (done.stdout, done.stderr) == ("read only\n" if log else "2\n", "")
 
 
 def write(idx: int) -> Write:

@@ -90,8 +90,11 @@ def test_writes_are_in_the_order_in_which_they_are_applied(adapter_store: Store)
     ]
 
 
+TASK = "1f1e1d1c-3ab1-687d-ab6e-87d387ab62cb"
+
+
 @pytest.mark.parametrize(
-    "task", ["plain", ".dotted", "a:b", "t" * 2000, "tab\t", "", str(uuid6()), str(uuid6()).upper()]
+    "task", ["plain", ".dotted", "a:b", "t" * 2000, "tab\t", "", TASK, TASK.upper()]
 )
 def test_tasks_may_have_any_name(adapter_store: Store, task: str) -> None:
     saver = LedgerSaver(adapter_store)
@@ -328,3 +331,30 @@ def test_many_writers_at_once(adapter_store: Store) -> None:
 
     asyncio.run(go())
     assert adapter_store.admin.verify().defects == []
+
+
+def test_a_thread_that_was_deleted_and_made_again_elsewhere(store_url: str) -> None:
+    with Store.open(store_url) as store:
+        ours, theirs = LedgerSaver(store), LedgerSaver(store)
+        said = [HumanMessage("hello", id="1")]
+        first = put(ours, thread("t"), {"messages": said, "x": 1})
+        theirs.delete_thread("t")
+        put(theirs, thread("t"), {"messages": [HumanMessage("other", id="2")]})
+        # As many commits as before; what ours would point at is gone.
+        made = checkpoint({"messages": said, "x": 2})
+        made["channel_versions"] = {"messages": 1, "x": 2}
+        last = ours.put(first, made, {"source": "loop", "step": 1}, {"x": 2})
+        for saver in (ours, LedgerSaver(store)):
+            assert values(saver, last) == {"messages": said, "x": 2}
+        assert store.admin.verify("t").ok
+
+
+def test_a_session_that_was_made_before(adapter_store: Store) -> None:
+    adapter_store.sessions.create(id="t", title="Oslo")
+    saver = LedgerSaver(adapter_store)
+    config = put(saver, thread("t"), {"x": 1})
+    put(saver, config, {"x": 2})
+    assert values(saver, thread("t")) == {"x": 2}
+    session = adapter_store.sessions.get("t")
+    assert session is not None
+    assert session.title == "Oslo"

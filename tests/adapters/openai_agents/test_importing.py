@@ -20,7 +20,7 @@ from ledgerstone.adapters.importing.openai_sessions import (
     import_sessions,
 )
 from ledgerstone.adapters.openai_agents import LedgerSession
-from ledgerstone.errors import Corrupt, Misuse, NotADatabase, NotSupported
+from ledgerstone.errors import Corrupt, InvalidValue, Misuse, NotADatabase, NotSupported
 
 
 def said(n: int) -> Any:
@@ -143,6 +143,47 @@ def test_other_names_of_tables(adapter_store: Store, tmp_path: Path) -> None:
     assert import_sessions(adapter_store, path, **names).messages == 1
 
 
+def test_names_of_tables_that_are_alike(adapter_store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+    names: Any = {"sessions_table": "my_agent_messages", "messages_table": "agent_sessions"}
+
+    async def go() -> None:
+        theirs = SQLiteSession("a", path, **names)
+        await theirs.add_items([said(1)])
+        theirs.close()
+
+    asyncio.run(go())
+    assert import_sessions(adapter_store, path, **names) == Imported(sessions=1, messages=1)
+
+
+def test_two_files_with_one_session(adapter_store: Store, tmp_path: Path) -> None:
+    """Both count their rows from one; nothing is taken for what the other has."""
+    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    fill(one, "a", [said(1), said(2)])
+    fill(two, "a", [said(3), said(4), said(5)])
+    for path, count in ((one, 2), (two, 3)):
+        assert import_sessions(adapter_store, path).messages == count
+        assert import_sessions(adapter_store, path).known == count
+    items = asyncio.run(LedgerSession(adapter_store, "a").get_items())
+    assert items == [said(n) for n in (1, 2, 3, 4, 5)]
+
+
+def test_a_session_without_items(adapter_store: Store, source: Path) -> None:
+    change("insert into agent_sessions (session_id) values ('empty')")(source)
+    assert import_sessions(adapter_store, source).sessions == 3
+    assert import_sessions(adapter_store, source).sessions == 3
+    assert adapter_store.sessions.get("empty") is not None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300])
+def test_ids_that_a_store_does_not_take(adapter_store: Store, source: Path, name: str) -> None:
+    fill(source, name, [said(1)])
+    with pytest.raises(InvalidValue, match="session_id"):
+        import_sessions(adapter_store, source)
+    done = import_sessions(adapter_store, source, skip_unreadable=True)
+    assert (done.sessions, done.unreadable) == (2, 1)
+
+
 def test_branches_come_along(adapter_store: Store, tmp_path: Path) -> None:
     path = tmp_path / "advanced.db"
     lists: dict[str, list[Any]] = {}
@@ -213,6 +254,7 @@ def test_what_can_not_be_read(
     harm(source)
     with pytest.raises(error, match=match):
         import_sessions(adapter_store, source)
+    assert adapter_store.sessions.get("a") is None
 
 
 def test_rows_that_are_no_items_may_be_left_out(adapter_store: Store, source: Path) -> None:

@@ -6,7 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
-from agents import Agent, RunContextWrapper, Runner, UserError, function_tool
+from agents import (
+    Agent,
+    AgentsException,
+    FunctionTool,
+    RunContextWrapper,
+    Runner,
+    UserError,
+    function_tool,
+)
 from agents.tool_context import ToolContext
 
 from ledgerstone import AsyncStore
@@ -116,12 +124,19 @@ def test_the_rule_of_approval_of_a_tool_stays(store_url: str) -> None:
                 """Pay."""
                 return f"paid {eur}"
 
-            for eur, asked in ((5, 0), (500, 1), ("5", 1)):
-                for tool in (pay, session.once(pay)):
-                    answers = [call("pay", {"eur": eur}, f"c{eur}")], DONE
-                    agent = Agent(name="a", model=Scripted(*answers), tools=[tool])
+            async def outcome(tool: FunctionTool, eur: object) -> object:
+                answers = [call("pay", {"eur": eur}, f"c{eur}")], DONE
+                agent = Agent(name="a", model=Scripted(*answers), tools=[tool])
+                try:
                     result = await Runner.run(agent, "Pay")
-                    assert len(result.interruptions) == asked
+                except AgentsException as error:
+                    return type(error)
+                return len(result.interruptions)
+
+            guarded = session.once(pay)
+            assert [await outcome(guarded, eur) for eur in (5, 500)] == [0, 1]
+            # The SDK's versions differ on arguments that it would have to change.
+            assert await outcome(guarded, "5") == await outcome(pay, "5")
 
     asyncio.run(main())
 
@@ -216,6 +231,9 @@ def test_what_was_left_behind_on_a_branch_is_told_there(store_url: str) -> None:
             context = ToolContext(None, tool_name="pay", tool_call_id="c1", tool_arguments="{}")
             assert await tool.on_invoke_tool(context, '{"eur": 5}') == "paid 5"
             later = LedgerSession(store, "s")
+            # What is taken away elsewhere says nothing about this branch.
+            await later.add_items([{"role": "user", "content": "No"}])
+            await later.pop_item()
             assert await later.recover() == []
             (told,) = await later.branch("try-2").recover()
             assert told.call_id == "c1"
@@ -228,6 +246,37 @@ def test_what_was_left_behind_on_a_branch_is_told_there(store_url: str) -> None:
             await later.branch("try-2").clear_session()
             await store.admin.vacuum("s")
             assert await LedgerSession(store, "s").branch("try-2").recover() == []
+
+    asyncio.run(main())
+
+
+def test_what_was_left_behind_on_main_stays_known(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is taken away on a branch, and however many commits ago."""
+    monkeypatch.setattr("ledgerstone.adapters.openai_agents.left.PAGE", 2)
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            session = LedgerSession(store, "s")
+            await session.add_items([{"role": "user", "content": "Pay"}])
+            other = await session.create_branch("try-2")
+            tool: Any = session.once(function_tool(lambda: "paid", name_override="pay"))
+            context = ToolContext(None, tool_name="pay", tool_call_id="c1", tool_arguments="{}")
+            assert await tool.on_invoke_tool(context, "{}") == "paid"
+            for n in range(4):
+                await other.add_items([{"role": "user", "content": f"No {n}"}])
+            await other.pop_item()
+            await other.clear_session()
+            await other.add_items([{"role": "user", "content": "No"}])
+            (told,) = await LedgerSession(store, "s").recover()
+            assert told.call_id == "c1"
+            # What is taken away here is taken away.
+            await session.pop_item()
+            for n in range(4):
+                await other.add_items([{"role": "user", "content": f"No {n}"}])
+            await store.admin.vacuum("s")
+            assert await LedgerSession(store, "s").recover() == []
 
     asyncio.run(main())
 

@@ -26,7 +26,7 @@ def prepared() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.slow)))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that outlives a process."""
     if request.param == "postgres":

@@ -11,7 +11,7 @@ import pytest
 from agents.memory.session import Session as Protocol
 from agents.memory.session import _session_accepts_wrapper
 
-from ledgerstone import Store, assistant, tool_call, tool_result, user
+from ledgerstone import Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters import openai_agents
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.openai_agents import LedgerSession
@@ -23,6 +23,8 @@ from ledgerstone.errors import (
     NotSupported,
     SessionDeleted,
 )
+from ledgerstone.records.messages import Message
+from ledgerstone.records.parts import Image
 from tests.adapters.conftest import opened
 
 ASK = {"role": "user", "content": "Oslo?"}
@@ -232,6 +234,59 @@ def test_messages_of_other_origins_are_items(run: Callable[[Work], None]) -> Non
     run(work)
 
 
+def asked(text: str) -> Message:
+    """A request as Pydantic AI keeps it, with the system prompt in each."""
+    said = [
+        {"part_kind": "system-prompt", "content": "Be brief."},
+        {"part_kind": "user-prompt", "content": text},
+    ]
+    return formats.keep("pydantic-ai", {"kind": "request", "parts": said})
+
+
+def test_what_was_said_before_does_not_come_back(run: Callable[[Work], None]) -> None:
+    """Alone, the second request would be two items."""
+
+    async def work(store: AnyStore) -> None:
+        await of(
+            store.messages.append("s", asked("One"), assistant("1"), asked("Two"), create=True)
+        )
+        session = LedgerSession(store, "s")
+        items = await session.get_items()
+        assert [item["role"] for item in items] == ["system", "user", "assistant", "user"]
+        other = await session.create_branch("other", items=3)
+        assert await other.get_items() == items[:3]
+        snapshot = await session._get_compaction_snapshot(9)
+        assert snapshot.items == items
+        assert await session.pop_item() == items[3]
+        assert await session.get_items() == items[:3]
+        assert await session.pop_item() == items[2]
+        assert await session.pop_item() == items[1]
+        assert await session.get_items() == items[:1]
+
+    run(work)
+
+
+def test_bytes_that_others_keep_as_blobs(run: Callable[[Work], None]) -> None:
+    """A model gets the picture, not the name that the store has for it."""
+
+    async def work(store: AnyStore) -> None:
+        blob = await of(store.blobs.put(b"\x89PNG", media_type="image/png"))
+        seen = user(["Look", Image(blob=blob.ref, media_type="image/png")])
+        await of(store.messages.append("s", seen, assistant("I see"), create=True))
+        session = LedgerSession(store, "s")
+        items = await session.get_items()
+        assert items[0]["content"][1]["image_url"] == "data:image/png;base64,iVBORw=="
+        assert items == await of(store.session("s").as_openai())
+        for _ in range(2):
+            assert await session.get_items() == items
+        assert await session.get_items(2) == items
+        assert (await session._get_compaction_snapshot(9)).items == items
+        await session.pop_item()
+        assert await session.pop_item() == items[0]
+
+    run(work)
+
+
 def test_branches(run: Callable[[Work], None]) -> None:
     async def work(store: AnyStore) -> None:
         session = LedgerSession(store, "s")
@@ -275,6 +330,19 @@ def test_a_cancelled_write_has_ended_when_the_cancellation_arrives(
         with pytest.raises(asyncio.CancelledError):
             await task
         first = await session.get_items()
+        # The result of a guarded call has its id beforehand, and only once.
+        session._guarded.outputs["c1"] = "m"
+        task = asyncio.ensure_future(session.add_items([CALL, DONE]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while await session.get_items() != first:
+            await session.pop_item()
+        await session.add_items([CALL, DONE])
+        assert await session.get_items() == [*first, CALL, DONE]
+        for _ in range(2):
+            await session.pop_item()
         await asyncio.sleep(0.05)
         assert await session.get_items() == first
         assert first in ([ASK], [ASK, SAY, DONE])

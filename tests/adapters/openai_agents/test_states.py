@@ -102,6 +102,12 @@ def test_saving_the_same_state_again_changes_nothing(store_url: str) -> None:
                 ticket.id
             ]
             assert await store.sessions.head("s") == head
+            # Unless the branch stands elsewhere by now: then it is kept for that place.
+            await desk.session.add_items([{"role": "user", "content": "Wait"}])
+            (again,) = await desk.session.save_state(result)
+            assert again.id == ticket.id
+            await store.tickets.resolve(ticket.id, "approve", by="ada")
+            assert (await desk.resume()).final_output == "Done."
 
     asyncio.run(main())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -341,6 +342,20 @@ def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:
     bad = ModelRequest(parts=[UserPromptPart("x")], metadata={"deep": [1, object()]})
     with pytest.raises(InvalidValue, match=r"messages\[0\]\.metadata\.deep\[1\]"):
         asyncio.run(write(Conversation(messages=[bad], conversation_id="c")))
+    fine = ModelRequest(parts=[UserPromptPart(["see", BinaryContent(PNG, media_type="image/png")])])
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep]
+    for value, place in ((circle, r"messages\[1\]: "), (deep, r"messages\[1\]\.metadata\.v\[0\]")):
+        bad = ModelRequest(parts=[UserPromptPart("x")], metadata={"v": value})
+        with pytest.raises(InvalidValue, match=place):
+            asyncio.run(write(Conversation(messages=[fine, bad], conversation_id="c")))
+    assert not adapter_store.blobs.exists(sha256(PNG).hexdigest())
+    waiting = DeferredToolRequests(metadata={"c1": {"why": object()}})
+    with pytest.raises(InvalidValue, match="conversation"):
+        asyncio.run(write(Conversation(deferred_tool_requests=waiting, conversation_id="c")))
     with pytest.raises(InvalidValue, match="a Conversation expected"):
         asyncio.run(write({"messages": []}))
     with pytest.raises(InvalidValue, match="conversation_id"):

@@ -15,6 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai_harness.step_persistence import continue_run
+from pydantic_ai_harness.step_persistence.recovery import inspect_recovery
 
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.pydantic_ai import LedgerDurability, LedgerStepStore
@@ -85,6 +86,10 @@ def test_killed_with_steps_kept(durable_url: str, tmp_path: Path, where: str) ->
         steps = LedgerStepStore(store)
         left = await steps.list_unresolved_tool_effects(run_id="run-1")
         assert [one.tool_name for one in left] == ([where] if where != "model 5" else [])
+        found = await inspect_recovery(store=steps, run_id="run-1")
+        assert list(found.unresolved) == left
+        done = {"first": (), "second": ("first",), "model 5": ("first", "second")}
+        assert found.completed_tools == done[where]
         events = [one.kind for one in await steps.list_events(run_id="run-1")]
         assert events[-1] == ("model_request_started" if not left else "tool_call_started")
         lost = store.runs.recover()
@@ -274,6 +279,32 @@ def test_two_workers_and_a_lease(adapter_store: Store) -> None:
         assert left.status == "unknown"
 
     asyncio.run(go())
+
+
+def test_two_workers_without_a_lease(adapter_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either begins: one acts, the other is told that it can not know."""
+    made: list[int] = []
+
+    async def act() -> str:
+        made.append(1)
+        await asyncio.sleep(0.05)
+        return "done"
+
+    async def work() -> object:
+        async with LedgerDurability(adapter_store).task("t") as task:
+            return await task.execute("pay", act, repeatable=False)
+
+    async def go() -> list[Any]:
+        return list(await asyncio.gather(work(), work(), work(), return_exceptions=True))
+
+    monkeypatch.setattr(adapter_store.executions, "get", lambda id: None)
+    answers = asyncio.run(go())
+    assert made == [1]
+    assert answers.count("done") == 1
+    assert sum(isinstance(one, ExecutionUnresolved) for one in answers) == 2
+    # Who comes later has the outcome, whatever was looked at before.
+    assert asyncio.run(work()) == "done"
+    assert made == [1]
 
 
 @pytest.fixture(params=("sqlite", "postgres"))

@@ -54,6 +54,21 @@ def test_nothing_is_collected(adapter_store: Store) -> None:
     assert asyncio.run(media.get(uri)) == PNG
 
 
+def test_many_puts_of_the_same(adapter_store: Store) -> None:
+    """Whose metadata is first stays, and nobody gets an error."""
+    media = LedgerMediaStore(adapter_store)
+
+    async def go() -> None:
+        contexts = [MediaContext(metadata={"n": str(n)}) for n in range(6)]
+        uris = await asyncio.gather(*(media.put(PNG, context=one) for one in contexts))
+        assert set(uris) == {media_uri_for(PNG)}
+        first = await media.get_metadata(uris[0])
+        await media.put(PNG, context=MediaContext(metadata={"n": "later"}))
+        assert await media.get_metadata(uris[0]) == first
+
+    asyncio.run(go())
+
+
 def test_an_async_resolver_and_odd_types(adapter_store: Store) -> None:
     async def where(uri: str, context: MediaContext) -> str | None:
         return f"https://x/{context.filename}"

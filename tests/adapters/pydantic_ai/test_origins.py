@@ -14,6 +14,8 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     TextPart,
+    ToolCallPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.test import TestModel
@@ -21,7 +23,7 @@ from pydantic_ai_harness.step_persistence.conversations import ConversationConfl
 
 from ledgerstone import AsyncStore, Store, assistant, user
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, chains
-from ledgerstone.records.parts import Image
+from ledgerstone.records.parts import Image, Text
 from tests.adapters.pydantic_ai.samples import PNG, on_store
 
 AnyStore = Store | AsyncStore
@@ -39,7 +41,7 @@ def test_a_session_of_other_origin(store_url: str, colour: str) -> None:
         result = await Agent(TestModel()).run("and mine?", conversation=read.conversation)
         # A store that did not hand the messages out knows them as well.
         elsewhere = LedgerConversationStore(store)
-        await elsewhere.write(result.conversation, expected_revision=read.revision)
+        stored = await elsewhere.write(result.conversation, expected_revision=read.revision)
         listed = store.messages.history("trip")
         history = listed if isinstance(listed, list) else await listed
         assert [one.text for one in history[:3]] == ["My name is Ada.", "Hello Ada.", "and mine?"]
@@ -50,7 +52,7 @@ def test_a_session_of_other_origin(store_url: str, colour: str) -> None:
             await more
         again = await Agent(TestModel()).run("so?", conversation=result.conversation)
         with pytest.raises(ConversationConflict, match="not seen"):
-            await conversations.write(again.conversation, expected_revision="1.1")
+            await conversations.write(again.conversation, expected_revision=stored.revision)
 
     on_store(store_url, colour, work)
 
@@ -108,3 +110,40 @@ def test_messages_of_an_older_version(
     head = adapter_store.sessions.head("c")
     assert head is not None
     assert head.nodes == 4
+
+
+def test_messages_that_were_amended(adapter_store: Store) -> None:
+    """They are read as they are now, also where bytes were, and stay the nodes they are."""
+    picture = BinaryContent(PNG, media_type="image/png")
+    talk = Conversation(
+        messages=[
+            ModelRequest(parts=[UserPromptPart(["see", picture])]),
+            ModelResponse(parts=[ToolCallPart("paint", {}, tool_call_id="c1")]),
+            ModelRequest(parts=[ToolReturnPart("paint", [picture], tool_call_id="c1")]),
+            ModelResponse(parts=[TextPart("painted")]),
+        ],
+        conversation_id="c",
+    )
+    asyncio.run(LedgerConversationStore(adapter_store).write(talk, expected_revision=None))
+    asked, _, result, said = adapter_store.messages.history("c")
+    adapter_store.messages.amend(asked, parts=[Text("see nothing")])
+    adapter_store.messages.amend(result, parts=[Text("nothing to see")])
+    adapter_store.messages.amend(said, parts=[])
+
+    async def go() -> None:
+        read = await LedgerConversationStore(adapter_store).read("c")
+        assert read is not None
+        first, call, third, last = read.conversation.messages
+        assert [part.content for part in (*first.parts, *third.parts)] == [
+            "see nothing",
+            "nothing to see",
+        ]
+        assert (call, last.parts) == (talk.messages[1], [])
+        fresh = ModelResponse(parts=[TextPart("painted again")])
+        more = replace(read.conversation, messages=[*read.conversation.messages, fresh])
+        await LedgerConversationStore(adapter_store).write(more, expected_revision=read.revision)
+
+    asyncio.run(go())
+    head = adapter_store.sessions.head("c")
+    assert head is not None
+    assert head.nodes == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from google.adk.artifacts import artifact_util
@@ -13,9 +14,9 @@ from google.adk.artifacts.base_artifact_service import (
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
-from ledgerstone.adapters.adk.asking import ask
-from ledgerstone.adapters.adk.keys import ADK, owner_id, store_id
+from ledgerstone.adapters.adk.keys import ADK, owner_id
 from ledgerstone.adapters.adk.part_bytes import is_absent, media_type, packed, unpacked
+from ledgerstone.adapters.adk.places import place_of
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
@@ -25,20 +26,24 @@ REFERENCES_MAX = 5
 """So many artifacts may point at each other in a row."""
 US_PER_S = 1_000_000
 
-Owner: TypeAlias = dict[str, str]
+Where: TypeAlias = tuple[str, str, str, str | None]
+"""As ADK says it: app, user, name of the file, session."""
 
 
 class LedgerArtifactService(BaseArtifactService):
     """Artifacts of ADK in a store of either colour; versions count from 0.
 
     A name that begins with "user:", or any name without a session, belongs to the user. `quota`
-    bounds what a session may keep; without one there is no bound.
+    bounds what a session may keep; without one there is no bound. `unowned` as of the sessions.
     """
 
-    def __init__(self, store: AnyStore, *, quota: Quota | None = None) -> None:
+    def __init__(
+        self, store: AnyStore, *, quota: Quota | None = None, unowned: bool = False
+    ) -> None:
         self._store = store
         self._faces = Faces(store)
         self._quota = quota
+        self._unowned = unowned
 
     async def save_artifact(
         self,
@@ -54,15 +59,13 @@ class LedgerArtifactService(BaseArtifactService):
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
         data, rest = packed(part)
-        owner, name = _place(app_name, user_id, filename, session_id)
-        put = ask(
+        put = self._call(
             self._store.artifacts.put,
-            name,
+            (app_name, user_id, filename, session_id),
             data,
             media_type=media_type(part),
             metadata={ADK: {"part": rest, "custom": custom_metadata or {}}},
             quota=self._quota,
-            **owner,
         )
         made: Artifact = await self._faces.later(put)
         return made.version - 1
@@ -101,16 +104,16 @@ class LedgerArtifactService(BaseArtifactService):
         found = await of(self._store.artifacts.list(user=owner_id(app, user)))
         names = [USER + one.name for one in found]
         if session is not None:
-            own = await of(self._store.artifacts.list(session=store_id(app, user, session)))
-            names += [one.name for one in own]
+            place = await self._session(app, user, session)
+            names += [one.name for one in await of(self._store.artifacts.list(session=place))]
         return sorted(names)
 
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
         """All versions; the next save begins at 0 again."""
-        owner, name = _place(app_name, user_id, filename, session_id)
-        await self._faces.later(ask(self._store.artifacts.delete, name, **owner))
+        where = (app_name, user_id, filename, session_id)
+        await self._faces.later(self._call(self._store.artifacts.delete, where))
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
@@ -138,10 +141,10 @@ class LedgerArtifactService(BaseArtifactService):
         """What is known of the newest or that version, or None."""
         if version is not None and version < 0:
             return None
-        owner, name = _place(app_name, user_id, filename, session_id)
+        where = (app_name, user_id, filename, session_id)
         number = None if version is None else version + 1
         found: Artifact | None = await self._faces.later(
-            ask(self._store.artifacts.get, name, version=number, **owner)
+            self._call(self._store.artifacts.get, where, version=number)
         )
         if found is None:
             return None
@@ -150,9 +153,9 @@ class LedgerArtifactService(BaseArtifactService):
     async def _versions(
         self, app: str, user: str, filename: str, session: str | None
     ) -> list[Artifact]:
-        owner, name = _place(app, user, filename, session)
+        where = (app, user, filename, session)
         found: list[Artifact] = await self._faces.later(
-            ask(self._store.artifacts.versions, name, **owner)
+            self._call(self._store.artifacts.versions, where)
         )
         return found
 
@@ -161,24 +164,31 @@ class LedgerArtifactService(BaseArtifactService):
     ) -> types.Part | None:
         if version is not None and version < 0:
             return None
-        owner, name = _place(app, user, filename, session)
+        where = (app, user, filename, session)
         number = None if version is None else version + 1
         found: ArtifactContent | None = await self._faces.later(
-            ask(self._store.artifacts.read, name, version=number, **owner)
+            self._call(self._store.artifacts.read, where, version=number)
         )
         if found is None:
             return None
         part = unpacked(found.data, _known(found).get("part", {}), found.media_type)
         return None if is_absent(part) else part
 
+    async def _call(
+        self, method: Callable[..., Any], where: Where, *args: Any, **options: Any
+    ) -> Any:
+        """What the store answers, for the owner and the name that ADK means."""
+        app, user, filename, session = where
+        if not isinstance(filename, str):
+            raise InvalidValue("filename", f"text expected, got {type(filename).__name__}")
+        owner = {"user": owner_id(app, user)}
+        if not filename.startswith(USER) and session is not None:
+            owner = {"session": await self._session(app, user, session)}
+        name = filename.removeprefix(USER) if "user" in owner else filename
+        return await of(method(name, *args, **owner, **options))
 
-def _place(app: str, user: str, filename: str, session: str | None) -> tuple[Owner, str]:
-    """Whose it is in the store, and its name there."""
-    if not isinstance(filename, str):
-        raise InvalidValue("filename", f"text expected, got {type(filename).__name__}")
-    if filename.startswith(USER) or session is None:
-        return {"user": owner_id(app, user)}, filename.removeprefix(USER)
-    return {"session": store_id(app, user, session)}, filename
+    async def _session(self, app: str, user: str, session: str) -> str:
+        return await place_of(self._store, app, user, session.strip(), unowned=self._unowned)
 
 
 def _check_reference(part: types.Part, app: str, user: str, session: str | None) -> None:

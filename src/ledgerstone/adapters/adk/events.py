@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Any
 
 from google.adk.events.event import Event
@@ -39,42 +38,25 @@ def message_of(native: dict[str, Any], **envelope: Any) -> Message:
     return formats.keep(ADK, native, id=ids.check_id(native.get("id"), "event.id"), **envelope)
 
 
-def delta_of(native: dict[str, Any]) -> dict[str, Any]:
-    """What an event changes in the state, in JSON."""
-    found: dict[str, Any] = native.get("actions", {}).get("stateDelta", {})
-    return found
-
-
 def events_of(messages: Iterable[Message]) -> list[Event]:
     """The conversation as ADK sees it: its own events exactly, the others from their parts."""
-    found: list[Event] = []
-    for own, group in groupby(messages, lambda one: formats.origin(one) == ADK):
-        run = list(group)
-        natives = formats.native(ADK, run)
-        if own:
-            pairs = zip(natives, run, strict=True)
-            found += [_event(native, message) for native, message in pairs]
-            continue
-        for n, native in enumerate(natives):
-            near = run[min(n, len(run) - 1)]
-            found.append(_event(_completed(native, near, n), near))
-    return found
+    given = list(messages)
+    own = {one.id for one in given if formats.origin(one) == ADK}
+    return [_event(native, own) for native in formats.native(ADK, given)]
 
 
-def _completed(native: dict[str, Any], near: Message, n: int) -> dict[str, Any]:
-    """What ADK would otherwise make up anew each time: an id, a time, an invocation."""
-    known = {
-        "id": ids.derive(ADK, near.id, str(n)),
-        "timestamp": near.created_us / US_PER_S,
-        "invocationId": near.run_id or near.id,
-        "author": "user" if near.role == "user" else "model",
-    }
-    return {**native, **{key: value for key, value in known.items() if not native.get(key)}}
+def times_of(messages: Iterable[Message]) -> list[float]:
+    """When those events were, in seconds."""
+    return [float(native.get("timestamp", 0.0)) for native in formats.native(ADK, messages)]
 
 
-def _event(native: dict[str, Any], message: Message) -> Event:
+def _event(native: dict[str, Any], own: set[str]) -> Event:
+    id = native.get("id", "")
+    if not native.get("invocationId") and id not in own:
+        # ADK counts and rewinds by invocations: what others said is one by itself.
+        native = {**native, "invocationId": id}
     try:
         return Event.model_validate(native)
     except ValidationError as error:
         where = ".".join(str(one) for one in error.errors()[0]["loc"])
-        raise Corrupt("nodes", message.id, "body", f"no event of ADK at {where}") from None
+        raise Corrupt("nodes", id, "body", f"no event of ADK at {where}") from None

@@ -68,8 +68,8 @@ def _free_places(event: Event) -> Iterator[tuple[str, Any]]:
     actions = event.actions
     yield "actions.state_delta", actions.state_delta
     yield "actions.agent_state", actions.agent_state
-    yield "actions.set_model_response", getattr(actions, "set_model_response", None)
-    yield "output", getattr(event, "output", None)
+    yield "actions.set_model_response", actions.set_model_response
+    yield "output", event.output
     yield "custom_metadata", event.custom_metadata
     parts = event.content.parts if event.content and event.content.parts else []
     for n, part in enumerate(parts):

@@ -33,6 +33,13 @@ def adk_id(session: Session) -> str:
     return session.id
 
 
+def opens(session: Session | None, app_name: str, user_id: str, *, unowned: bool) -> bool:
+    """Whether a session that ADK did not make is this user's to open, by its id in the store."""
+    if session is None or session.app not in ("", app_name):
+        return False
+    return session.user == user_id or (unowned and session.user is None)
+
+
 def metadata_of(id: str, session_id: str) -> dict[str, dict[str, str]]:
     """What a session remembers of its names."""
     return {ADK: {"id": id, "session": session_id}}

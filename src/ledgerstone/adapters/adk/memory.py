@@ -10,6 +10,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemor
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session as AdkSession
 from google.genai import types
+from pydantic_core import PydanticSerializationError
 
 from ledgerstone import ids
 from ledgerstone.adapters.adk.asking import ask
@@ -19,6 +20,7 @@ from ledgerstone.adapters.adk.words import score, words_of
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
+from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.records.memories import Memory, Remember
 
@@ -78,7 +80,7 @@ class LedgerMemoryService(BaseMemoryService):
             value = _value_of(event, n, session_id, metadata)
             if value is not None:
                 made.append((ids.derive("event", session_id or "", event.id), value))
-        await self._keep(space, made, metadata)
+        await self._keep(space, made, metadata, if_absent=True)
 
     async def add_memory(
         self,
@@ -88,7 +90,10 @@ class LedgerMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember what was put into words already; one without an id is known by its content."""
+        """Remember what was put into words already; it takes the place of one with the same id.
+
+        One without an id is known by its content.
+        """
         space, metadata = memory_space(app_name, user_id), _metadata(custom_metadata)
         made = []
         for n, entry in enumerate(memories):
@@ -100,9 +105,11 @@ class LedgerMemoryService(BaseMemoryService):
                 "metadata": {**metadata, **entry.custom_metadata},
                 "place": n,
             }
-            name = entry.id or encode_json({**value, "place": 0}, "memory").decode()
-            made.append((ids.derive("memory", name), value))
-        await self._keep(space, made, metadata)
+            if entry.id:
+                made.append((_key_of(entry.id), {**value, "id": entry.id}))
+            else:
+                made.append((_key_of(encode_json({**value, "place": 0}, "memory").decode()), value))
+        await self._keep(space, made, metadata, if_absent=False)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -122,20 +129,23 @@ class LedgerMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Forget one by the id that a search gave; its content is gone, and stays so."""
+        """Forget one by the id that a search gave; adding its session does not bring it back."""
         if memory_id:
             space = memory_space(app_name, user_id)
             await self._faces.later(self._forget(space, memory_id))
 
     async def _forget(self, space: tuple[str, ...], id: str) -> None:
-        if await of(self._store.memories.get(space, id)) is not None:
-            await of(self._store.memories.put(space, id, GONE))
+        for key in (id, _key_of(id)):
+            if await of(self._store.memories.get(space, key)) is not None:
+                await of(self._store.memories.put(space, key, GONE))
 
     async def _keep(
         self,
         space: tuple[str, ...],
         made: list[tuple[str, dict[str, Any]]],
         metadata: dict[str, Any],
+        *,
+        if_absent: bool,
     ) -> None:
         ttl_s = metadata.get("ttl_s")
         for first in range(0, len(made), BATCH):
@@ -144,7 +154,7 @@ class LedgerMemoryService(BaseMemoryService):
             if self._embed is not None:
                 vectors = await self._vectors([_text(value) for _, value in part])
             changes = [
-                Remember(space, key, value, ttl_s, vector, self._model, if_absent=True)
+                Remember(space, key, value, ttl_s, vector, self._model, if_absent=if_absent)
                 for (key, value), vector in zip(part, vectors, strict=True)
             ]
             await self._faces.later(ask(self._store.memories.batch, changes))
@@ -174,13 +184,25 @@ def _value_of(
     value = {
         "content": _content(event.content),
         "author": event.author,
-        "timestamp": to_datetime(int(event.timestamp * 1_000_000)).isoformat(),
+        "timestamp": _moment(event.timestamp, f"events[{n}].timestamp"),
         "at": event.timestamp,
         "session": session_id,
         "metadata": metadata,
         "place": n,
     }
     return value if _text(value).strip() else None
+
+
+def _key_of(id: str) -> str:
+    """The key of a memory that was given an id, or of what identifies it."""
+    return ids.derive("memory", id)
+
+
+def _moment(at: float, field: str) -> str:
+    try:
+        return to_datetime(int(at * 1_000_000)).isoformat()
+    except (OverflowError, ValueError):
+        raise InvalidValue(field, f"{at} is no time") from None
 
 
 def _metadata(given: Mapping[str, object] | None) -> dict[str, Any]:
@@ -190,7 +212,10 @@ def _metadata(given: Mapping[str, object] | None) -> dict[str, Any]:
 
 
 def _content(content: types.Content) -> dict[str, Any]:
-    found: dict[str, Any] = content.model_dump(mode="json", by_alias=True, exclude_none=True)
+    try:
+        found: dict[str, Any] = content.model_dump(mode="json", by_alias=True, exclude_none=True)
+    except PydanticSerializationError as error:
+        raise InvalidValue("content", str(error)) from None
     return found
 
 
@@ -202,7 +227,7 @@ def _text(value: dict[str, Any]) -> str:
 def _entry(memory: Memory) -> MemoryEntry:
     value = memory.value
     return MemoryEntry(
-        id=memory.key,
+        id=value.get("id") or memory.key,
         content=types.Content.model_validate(value["content"]),
         author=value.get("author"),
         timestamp=value.get("timestamp"),

@@ -10,6 +10,8 @@ from google.genai import types
 
 TEXT = "text/plain"
 BYTES = "application/octet-stream"
+LONE = "surrogatepass"
+"""Half a character, which some models give, comes back as it was."""
 
 
 def packed(part: types.Part) -> tuple[bytes, dict[str, Any]]:
@@ -20,7 +22,7 @@ def packed(part: types.Part) -> tuple[bytes, dict[str, Any]]:
         return part.inline_data.data or b"", rest
     if part.text is not None:
         rest["text"] = ""
-        return part.text.encode(), rest
+        return part.text.encode("utf-8", LONE), rest
     if part.file_data is not None:
         uri: str = rest["fileData"].pop("fileUri", "")
         return uri.encode(), rest
@@ -30,7 +32,7 @@ def packed(part: types.Part) -> tuple[bytes, dict[str, Any]]:
 def unpacked(data: bytes, rest: dict[str, Any], media_type: str | None) -> types.Part:
     """The part again; bytes that another program kept are inline data."""
     if "text" in rest:
-        return types.Part.model_validate({**rest, "text": data.decode()})
+        return types.Part.model_validate({**rest, "text": data.decode("utf-8", LONE)})
     if "fileData" in rest:
         return types.Part.model_validate(
             {**rest, "fileData": {**rest["fileData"], "fileUri": data.decode()}}

@@ -9,9 +9,10 @@ from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session as AdkSession
 
-from ledgerstone.adapters.adk import states
-from ledgerstone.adapters.adk.events import US_PER_S, events_of
+from ledgerstone.adapters.adk import marks, states
+from ledgerstone.adapters.adk.events import US_PER_S, events_of, times_of
 from ledgerstone.adapters.adk.keys import app_space, user_space
+from ledgerstone.adapters.adk.marks import Seen
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.commands import Query
 from ledgerstone.commands.memories import SearchMemories
@@ -47,6 +48,12 @@ class Found(msgspec.Struct, frozen=True):
     revision: int
     state: dict[str, Any]
     events: list[Event]
+
+    def as_adk(self, name: str, app: str, user: str) -> AdkSession:
+        """ADK's own object, which knows what it has seen."""
+        session = self.session
+        seen = Seen(session.id, session.incarnation, self.revision, session.updated_us)
+        return as_adk(seen, name, app, user, state=self.state, events=self.events)
 
 
 async def load(store: AnyStore, id: str, app: str, user: str, want: Wanted) -> Found | None:
@@ -84,10 +91,12 @@ def layer_queries(tenant: str, app: str, user: str | None) -> tuple[Query[list[M
     return tuple(SearchMemories(tenant=tenant, namespace=namespace_text(one)) for one in spaces)
 
 
-def as_adk(session: Session, name: str, app: str, user: str, **fields: Any) -> AdkSession:
+def as_adk(seen: Seen, name: str, app: str, user: str, **fields: Any) -> AdkSession:
     """ADK's own object."""
-    updated = session.updated_us / US_PER_S
-    return AdkSession(id=name, app_name=app, user_id=user, last_update_time=updated, **fields)
+    updated = seen.updated_us / US_PER_S
+    made = AdkSession(id=name, app_name=app, user_id=user, last_update_time=updated, **fields)
+    marks.put(made, seen)
+    return made
 
 
 def _messages(tenant: str, id: str, want: Wanted) -> Query[Any]:
@@ -107,13 +116,12 @@ async def _since(store: AnyStore, id: str, page: Any, want: Wanted) -> list[Even
         )
         (page,) = await of(store.read(query))
         found += page.items
-    found.reverse()
-    return events_of(found)
+    return events_of(reversed(found))
 
 
 def _reaches(items: list[Any], want: Wanted) -> bool:
     """Whether a page has an event before the wanted time."""
-    return any(event.timestamp < (want.after or 0) for event in events_of(reversed(items)))
+    return any(at < (want.after or 0) for at in times_of(reversed(items)))
 
 
 def _cut(events: list[Event], want: Wanted) -> list[Event]:

@@ -59,7 +59,7 @@ def store_at(uri: str) -> Store:
 
 def _split(uri: str) -> tuple[str, str]:
     """The url of the store, and the tenant."""
-    parts = urlsplit(uri)
+    parts = urlsplit(uri, allow_fragments=False)  # A "#" is of the path.
     if parts.scheme == SCHEME:
         scheme = "sqlite"
     elif parts.scheme.startswith(f"{SCHEME}+"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 from google.adk.errors import StaleSessionError
@@ -17,17 +19,18 @@ from google.adk.sessions.base_session_service import (
     ListSessionsResponse,
 )
 from google.adk.sessions.session import Session as AdkSession
+from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.adk import listing, marks, states
-from ledgerstone.adapters.adk.events import US_PER_S, delta_of, message_of, native_of
+from ledgerstone.adapters.adk.events import US_PER_S, message_of, native_of
 from ledgerstone.adapters.adk.keys import metadata_of, store_id, user_space
-from ledgerstone.adapters.adk.reading import Found, Wanted, as_adk, load, wanted
+from ledgerstone.adapters.adk.marks import Seen
+from ledgerstone.adapters.adk.places import place_of
+from ledgerstone.adapters.adk.reading import Wanted, load, wanted
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
-from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import (
     AlreadyExists,
-    InvalidValue,
     RevisionMoved,
     SessionDeleted,
     SessionNotFound,
@@ -37,26 +40,24 @@ from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import TurnCommitted
 
-STALE = (
-    "The session has been modified in storage since it was loaded. "
-    "Please reload the session before appending more events."
+_held: ContextVar[Mapping[tuple[int, str], AnyLease]] = ContextVar(
+    "leases", default=MappingProxyType({})
 )
+"""Leases by service and session. Of a task, not of the service: a holder that lost its session
+must not go on under the lease of the next one."""
 
 
 class LedgerSessionService(BaseSessionService):
     """Sessions of ADK in a store of either colour.
 
-    `states`: lists carry the state of each session, which is one more read for each.
     `unowned`: sessions that name no user, as other frameworks make them, open for every user by
     their id in the store; those that name this user always do.
     """
 
-    def __init__(self, store: AnyStore, *, states: bool = False, unowned: bool = False) -> None:
+    def __init__(self, store: AnyStore, *, unowned: bool = False) -> None:
         self._store = store
         self._faces = Faces(store)
-        self._states = states
         self._unowned = unowned
-        self._leases: dict[str, AnyLease] = {}
         self._waiting: dict[tuple[int, str], tuple[asyncio.Lock, int]] = {}
 
     async def create_session(
@@ -77,7 +78,7 @@ class LedgerSessionService(BaseSessionService):
         id = store_id(app, user, name)
         values = states.json_state(state)
         made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
-        turn = self._store.turns.begin(self._target(id), create=made, expected_revision=0)
+        turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
         states.put(turn, app, user, values)
         try:
             answer: TurnCommitted = await of(turn.commit())
@@ -86,9 +87,8 @@ class LedgerSessionService(BaseSessionService):
         found = await load(self._store, id, app, user, Wanted(recent=0))
         if found is None:  # Deleted again by somebody else.
             raise SessionNotFoundError(f"Session {name} not found.")
-        session = as_adk(found.session, name, app, user, state=found.state)
-        marks.put(session, id, answer.revision)
-        return session
+        # Of the commit: what somebody else did since, this object has not seen.
+        return replace(found, revision=answer.revision).as_adk(name, app, user)
 
     async def get_session(
         self,
@@ -108,47 +108,29 @@ class LedgerSessionService(BaseSessionService):
     async def _get(self, app: str, user: str, name: str, want: Wanted) -> AdkSession | None:
         id = store_id(app, user, name)
         found = await load(self._store, id, app, user, want)
-        if found is None and await self._opens(name, app, user):
-            id = name
-            found = await load(self._store, id, app, user, want)
-        return None if found is None else self._shown(found, id, name, app, user)
+        if found is None:
+            other = await self._place(app, user, name)
+            if other != id:
+                found = await load(self._store, other, app, user, want)
+        return None if found is None else found.as_adk(name, app, user)
 
-    def _shown(self, found: Found, id: str, name: str, app: str, user: str) -> AdkSession:
-        session = as_adk(found.session, name, app, user, state=found.state, events=found.events)
-        marks.put(session, id, found.revision)
-        return session
-
-    async def _opens(self, id: str, app: str, user: str) -> bool:
-        """Whether a session that ADK did not make is this user's to open, by its id."""
-        try:
-            ids.check_id(id, "session_id")
-        except InvalidValue:
-            return False
-        session: Session | None = await of(self._store.sessions.get(id))
-        if session is None or session.app not in ("", app):
-            return False
-        return session.user == user or (self._unowned and session.user is None)
+    async def _place(self, app: str, user: str, name: str) -> str:
+        return await place_of(self._store, app, user, name, unowned=self._unowned)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
-        """Every session of the app, or of its user, the one changed longest ago first."""
-        found = listing.sessions(self._store, app_name, user_id, states=self._states)
-        return ListSessionsResponse(sessions=await self._faces.later(found))
+        """Every session of the app, or of its user, with its state; changed last, listed last."""
+        found = await self._faces.later(listing.sessions(self._store, app_name, user_id))
+        return ListSessionsResponse(sessions=found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove it for good, with its events and artifacts; the other states stay."""
         await self._faces.later(self._delete(app_name, user_id, (session_id or "").strip()))
 
     async def _delete(self, app: str, user: str, name: str) -> None:
-        id = store_id(app, user, name)
-        tenant: Any = self._store.tenant
-        (known,) = await of(self._store.read(GetSession(tenant=tenant, id=id)))
-        if known is None:
-            if not name or not await self._opens(name, app, user):
-                return
-            id = name
-        await of(self._store.sessions.purge(id))
+        if name:
+            await of(self._store.sessions.purge(await self._place(app, user, name)))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What a user's sessions of the app share, complete, with keys as they are."""
@@ -169,23 +151,36 @@ class LedgerSessionService(BaseSessionService):
         if not event.id:
             event.id = Event.new_id()
         async with self._alone(session):
-            answer = await self._faces.later(self._append(session, event))
-            marks.move(session, answer)
-            moment = answer.created_us / US_PER_S
-            session.last_update_time = max(session.last_update_time, moment)
-            if answer.replayed and any(one.id == event.id for one in session.events):
-                return event
-            return await super().append_event(session, event)
+            storing = asyncio.ensure_future(self._store_event(session, event))
+            try:
+                return await asyncio.shield(storing)
+            except asyncio.CancelledError:
+                # It may be in the store already: the object must know before others go on with it.
+                await asyncio.wait([storing])
+                raise
 
-    async def _append(self, session: AdkSession, event: Event) -> TurnCommitted:
-        native = native_of(event)
-        message = message_of(native)
-        id, revision = await marks.place(self._store, session)
+    async def _store_event(self, session: AdkSession, event: Event) -> Event:
+        seen, answer = await self._faces.later(self._append(session, event))
+        marks.put(session, seen)
+        moment = answer.created_us / US_PER_S
+        session.last_update_time = max(session.last_update_time, moment)
+        if answer.replayed and any(one.id == event.id for one in session.events):
+            return event
+        return await super().append_event(session, event)
+
+    async def _append(self, session: AdkSession, event: Event) -> tuple[Seen, TurnCommitted]:
+        message = message_of(native_of(event))
+        # Not as the event has it: there a None within a model is left out.
+        delta = states.json_state(event.actions.state_delta)
+        seen, revision = await marks.place(self._store, session)
         turn = self._store.turns.begin(
-            self._target(id), id=ids.derive("adk", event.id), expected_revision=revision
+            self._target(seen.id),
+            id=ids.derive("adk", event.id),
+            expected_revision=revision,
+            expected_incarnation=seen.incarnation,
         )
         turn.add(message)
-        states.put(turn, session.app_name, session.user_id, delta_of(native))
+        states.put(turn, session.app_name, session.user_id, delta)
         if message.usage is not None:
             # It was used already: a budget can not take it back, but the next call meets it.
             turn.use(message.body.model or "unknown", message.usage, over_budget=True)
@@ -194,10 +189,11 @@ class LedgerSessionService(BaseSessionService):
         except (SessionNotFound, SessionDeleted) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except RevisionMoved as error:
-            raise StaleSessionError(STALE) from error
+            raise StaleSessionError(marks.STALE) from error
         except (AlreadyExists, TurnConflict) as error:
             raise AlreadyExistsError(f"Event {event.id} exists with other content.") from error
-        return answer
+        # A repeated one may be older than what the object knows.
+        return Seen(seen.id, seen.incarnation, max(answer.revision, revision)), answer
 
     async def flush(self) -> None:
         """Nothing waits: an append that returned is on disk."""
@@ -207,15 +203,17 @@ class LedgerSessionService(BaseSessionService):
         """Within the block, appends to the lease's session are fenced by it.
 
         async with store.leases.hold(store_id(app, user, id)) as lease: with service.under(lease)
+
+        It holds for this task and what that starts: others of the service need their own lease.
         """
-        self._leases[lease.session] = lease
+        token = _held.set({**_held.get(), (id(self), lease.session): lease})
         try:
             yield
         finally:
-            self._leases.pop(lease.session, None)
+            _held.reset(token)
 
-    def _target(self, id: str) -> Any:
-        return self._leases.get(id, id)
+    def _target(self, session: str) -> Any:
+        return _held.get().get((id(self), session), session)
 
     @asynccontextmanager
     async def _alone(self, session: AdkSession) -> AsyncIterator[None]:

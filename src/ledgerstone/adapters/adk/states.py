@@ -47,6 +47,8 @@ def layers_of(state: dict[str, Any]) -> Layers:
 def json_state(state: dict[str, Any] | None) -> dict[str, Any]:
     """A state as ADK writes it in JSON; InvalidValue names the place of what has no JSON."""
     given = lasting(state or {})
+    if not given:
+        return {}
     check_free(given, "state")
     # Within an event: that is what decides how bytes are written.
     event = Event(actions=EventActions(state_delta=given))

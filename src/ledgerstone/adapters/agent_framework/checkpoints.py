@@ -15,7 +15,7 @@ from agent_framework import WorkflowCheckpoint
 from agent_framework.exceptions import WorkflowCheckpointException
 
 from ledgerstone import ids
-from ledgerstone.adapters.agent_framework.values import Types, decode, encode
+from ledgerstone.adapters.agent_framework.values import Types, check, decode, encode
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.errors import AlreadyExists, InvalidValue
@@ -57,7 +57,7 @@ class LedgerCheckpointStorage:
         ids.check_id(checkpoint.checkpoint_id, "checkpoint_id")
         # Before the first wait: the caller's objects may change after it.
         body = encode(self._types, checkpoint.to_dict(), "checkpoint")
-        decode(self._types, body)
+        check(self._types, body, "checkpoint")
         return await self._faces.later(self._save(checkpoint, body))
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
@@ -136,7 +136,8 @@ class LedgerCheckpointStorage:
         return await self._checkpoint(node)
 
     async def _list(self, workflow_name: str) -> list[WorkflowCheckpoint]:
-        return [await self._checkpoint(node) for node in await self._nodes(workflow_name)]
+        nodes = await self._nodes(workflow_name, resolve=True)
+        return [await self._checkpoint(node) for node in nodes]
 
     async def _latest(self, workflow_name: str) -> WorkflowCheckpoint | None:
         nodes = await self._nodes(workflow_name)
@@ -155,8 +156,10 @@ class LedgerCheckpointStorage:
         found = await of(self._store.nodes.find(ids.check_id(id, "checkpoint_id")))
         return next((node for node in found if node.kind == KIND), None)
 
-    async def _nodes(self, workflow_name: str) -> list[Node]:
-        found = self._store.nodes.iter(kind=KIND, label=workflow_name, order="id", notes=True)
+    async def _nodes(self, workflow_name: str, *, resolve: bool = False) -> list[Node]:
+        found = self._store.nodes.iter(
+            kind=KIND, label=workflow_name, order="id", notes=True, resolve=resolve
+        )
         nodes = [node async for node in each(found)]
         return sorted(nodes, key=lambda node: (node.created_us, node.ord))
 

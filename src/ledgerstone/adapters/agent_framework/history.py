@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from agent_framework import HistoryProvider, Message
 
 from ledgerstone import ids
+from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.agent_framework import messages as form
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.errors import InvalidValue
+from ledgerstone.adapters.native_bytes import Taken
+from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.errors import InvalidValue, RevisionMoved
 from ledgerstone.records.messages import Message as Stored
 from ledgerstone.records.sessions import Session
 
 APP = "agent-framework"
+TRIES = 10
+Identity: TypeAlias = tuple[Any, ...]
 
 
 class LedgerHistoryProvider(HistoryProvider):
@@ -72,35 +78,53 @@ class LedgerHistoryProvider(HistoryProvider):
         name = _session(session_id)
         kept = [form.keep(one, f"messages[{n}]") for n, one in enumerate(messages)]
         if kept:
-            await self._faces.later(self._save(name, messages, kept))
+            given = [_identity(one) for one in messages]
+            await self._faces.later(self._save(name, given, kept))
 
     async def _get(self, session: str) -> list[Message]:
         if self._last is None:
             found = await of(self._store.messages.history(session))
         else:
             found = await of(self._store.messages.last(session, self._last))
-        known: dict[str, bytes] = {}
-        for ref in form.blobs_of(found):
-            data = await of(self._store.blobs.get(ref))
-            if data is not None:
-                known[ref] = data
-        return form.show([form.with_bytes(one, known) for one in found])
+        return form.show(found, await native_bytes.get(self._store, found))
 
-    async def _save(self, session: str, came: Sequence[Message], kept: list[Stored]) -> None:
+    async def _save(
+        self, session: str, given: list[Identity], kept: list[tuple[Stored, Taken]]
+    ) -> None:
+        """Append what is new; looked at again when somebody else wrote in between."""
+        tenant = self._store.tenant or ""
+        made = Session(id=session, tenant=tenant, app=APP, user=self._user)
         # One more than came in shows whether the whole history could be in what came in.
-        tail = await of(self._store.messages.last(session, len(kept) + 1))
-        fresh = kept[seen(form.show(tail), came) :]
-        if fresh:
-            made = Session(id=session, tenant=self._store.tenant or "", app=APP, user=self._user)
-            await of(self._store.messages.append(session, *fresh, create=made))
+        last = ReadMessages(tenant=tenant, session=session, last=len(kept) + 1)
+        for left in range(TRIES, -1, -1):
+            head, tail = await of(self._store.read(GetHead(tenant=tenant, id=session), last))
+            shown = form.show(tail, await native_bytes.get(self._store, tail))
+            fresh = kept[seen(shown, given) :]
+            for _, taken in fresh:
+                await native_bytes.put(self._store, taken)
+            if not fresh:
+                return
+            turn = self._store.turns.begin(
+                session,
+                expected_revision=0 if head is None else head.revision,
+                expected_incarnation=None if head is None else head.incarnation,
+                create=made,
+            )
+            turn.add(*(one for one, _ in fresh))
+            try:
+                await of(turn.commit())
+                return
+            except RevisionMoved:
+                if not left:
+                    raise
 
 
-def seen(tail: Sequence[Message], came: Sequence[Message]) -> int:
+def seen(tail: Sequence[Message], given: Sequence[Identity]) -> int:
     """How many of the messages that came in are the end of what is stored already.
 
     One repeated question without an id is taken for a new one: losing it would be worse.
     """
-    names, given = [_identity(one) for one in tail], [_identity(one) for one in came]
+    names = [_identity(one) for one in tail]
     if not names:
         return 0
     doubtful = tail[-1].role == "user" and names[-1][0] != "id"
@@ -115,7 +139,7 @@ def seen(tail: Sequence[Message], came: Sequence[Message]) -> int:
     return 0
 
 
-def _identity(one: Message) -> tuple[Any, ...]:
+def _identity(one: Message) -> Identity:
     if one.message_id is not None:
         return ("id", str(one.message_id))
     return ("content", one.role, [content.to_dict() for content in one.contents])

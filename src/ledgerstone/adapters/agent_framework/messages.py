@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any
 
 from agent_framework import Content
 from agent_framework import Message as NativeMessage
 from msgspec.structs import replace
 
-from ledgerstone.codec import check_json, encode_json
+from ledgerstone import formats
+from ledgerstone.adapters import native_bytes
+from ledgerstone.adapters.native_bytes import Native, Taken
+from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats.keeping import NATIVE, origin
 from ledgerstone.formats.remainder import remainder, restored
@@ -33,7 +35,6 @@ from ledgerstone.records.parts import (
 )
 
 FORMAT = "agent-framework"
-Native: TypeAlias = dict[str, Any]
 _MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
 _KINDS = frozenset(
     name.removeprefix("from_")
@@ -44,38 +45,51 @@ _KINDS = frozenset(
 _JSON = (str, int, float, bool, type(None))
 
 
-def keep(given: object, path: str) -> Message:
-    """One message of theirs as ours; InvalidValue names the place of what can not be stored."""
+def keep(given: object, path: str) -> tuple[Message, Taken]:
+    """One message of theirs as ours, and the bytes that were in it, to be put before it.
+
+    InvalidValue names the place of what can not be stored.
+    """
     if not isinstance(given, NativeMessage):
         raise InvalidValue(path, f"a Message expected, got {type(given).__name__}")
     check_whole(given, path)
-    native = given.to_dict()
-    check_json(native, path)
+    whole = given.to_dict()
+    check_json(whole, path)
+    taken = native_bytes.take(whole, _data)
+    native = taken.native
     role = native["role"] if native["role"] in (*ROLES, *FOREIGN_ROLES) else "user"
     parts = [_part(one) for one in native.get("contents", ())]
     made = message(role, parts=parts, name=native.get("author_name"))
     edit = remainder(native, _write(made))
     mark = [FORMAT, ""] if edit is None else [FORMAT, "", edit]
-    return replace(made, body=replace(made.body, extra={NATIVE: mark}))
+    kept = replace(made, body=replace(made.body, extra={NATIVE: mark}))
+    return native_bytes.marked(kept, taken), taken
 
 
-def show(path: Sequence[Message]) -> list[NativeMessage]:
-    """A conversation as theirs: their own messages exactly, the others from their parts."""
+def show(path: Sequence[Message], known: Mapping[str, bytes | None]) -> list[NativeMessage]:
+    """A conversation as theirs: their own messages exactly, the others from their parts.
+
+    `known` are the bytes that the messages name; BlobNotFound.
+    """
     found: list[NativeMessage] = []
-    flags = [origin(one) == FORMAT for one in path]
+    # What was amended since does not say any more what it said to this framework.
+    flags = [origin(one) == FORMAT and not one.version for one in path]
     whole = zip(paired(path, flags), flags, strict=True)
     for own, group in groupby(whole, lambda pair: pair[1]):
         run = [one for one, _ in group]
         if own:
-            found += [_exact(one) for one in run]
+            found += [_exact(one, known) for one in run]
         else:
-            found += [_rendered(turn) for turn in turns(run)]
+            inside = [formats.with_bytes(one, known) for one in run]
+            found += [_rendered(turn) for turn in turns(inside)]
     return found
 
 
-def _exact(stored: Message) -> NativeMessage:
+def _exact(stored: Message, known: Mapping[str, bytes | None]) -> NativeMessage:
     mark = (stored.body.extra or {})[NATIVE]
-    native = restored(_write(stored), mark[2] if len(mark) > 2 else None)
+    made = _write(native_bytes.with_refs(stored))
+    native = restored(made, mark[2] if len(mark) > 2 else None)
+    native_bytes.fill(native, stored, known)
     return NativeMessage.from_dict(native)
 
 
@@ -86,22 +100,34 @@ def _rendered(turn: list[Said]) -> NativeMessage:
     return NativeMessage(turn[0].role, contents, author_name=name)
 
 
-def check_whole(value: Any, path: str) -> None:
-    """InvalidValue for what `to_dict` would leave out without a word."""
+def check_whole(value: Any, path: str, depth: int = 0) -> None:
+    """InvalidValue for what `to_dict` would leave out without a word, or find no end of."""
     if isinstance(value, _JSON):
         return
+    if depth > DEPTH_MAX:
+        raise InvalidValue(path, "it is nested too deeply")
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            check_whole(inner, f"{path}.{key}")
+            check_whole(inner, f"{path}.{key}", depth + 1)
     elif isinstance(value, list | tuple):
         for n, inner in enumerate(value):
-            check_whole(inner, f"{path}[{n}]")
+            check_whole(inner, f"{path}[{n}]", depth + 1)
     elif callable(getattr(value, "to_dict", None)):
         for key, inner in vars(value).items():
             if not key.startswith("_") and key != "raw_representation":
-                check_whole(inner, f"{path}.{key}")
+                check_whole(inner, f"{path}.{key}", depth + 1)
     else:
         raise InvalidValue(path, f"a {type(value).__name__} can not be stored")
+
+
+def _data(holder: Native) -> tuple[str, int] | None:
+    """Where the base64 text of a data content is."""
+    uri = holder.get("uri")
+    if holder.get("type") != "data" or not isinstance(uri, str):
+        return None
+    head, comma, _ = uri.partition(",")
+    is_one = head.startswith("data:") and head.endswith(";base64") and comma
+    return ("uri", len(head) + 1) if is_one else None
 
 
 def _part(content: Native) -> AnyPart:
@@ -188,24 +214,3 @@ def _from_media(part: Media) -> Native:
     if part.media_type is not None:
         said["media_type"] = part.media_type
     return {**said, "additional_properties": {}}
-
-
-def with_bytes(stored: Message, known: Mapping[str, bytes]) -> Message:
-    """The message with the bytes of its blobs inside, as a model is given them."""
-    parts: list[Any] = [
-        replace(part, data=base64.b64encode(known[part.blob]).decode(), blob=None)
-        if isinstance(part, Media) and part.blob is not None and part.blob in known
-        else part
-        for part in stored.parts
-    ]
-    return replace(stored, body=replace(stored.body, parts=parts))
-
-
-def blobs_of(messages: Sequence[Message]) -> set[str]:
-    """The blobs that parts of messages name."""
-    return {
-        part.blob
-        for one in messages
-        for part in one.parts
-        if isinstance(part, Media) and part.blob is not None
-    }

@@ -137,6 +137,22 @@ def decode(types_: Types, value: Any) -> Any:
         raise Corrupt("nodes", "checkpoint", word, f"{type(error).__name__}: {error}") from None
 
 
+def check(types_: Types, said: Any, path: str) -> None:
+    """NotSupported names the innermost place of what was encoded and can not be read again."""
+    try:
+        decode(types_, said)
+    except Corrupt as error:
+        inner = said["v"] if isinstance(said, dict) and MARK in said else said
+        if isinstance(inner, dict):
+            for key, one in inner.items():
+                check(types_, one, f"{path}.{key}")
+        elif isinstance(inner, list):
+            for n, one in enumerate(inner):
+                check(types_, one, f"{path}[{n}]")
+        reason = f"storing {path}: it can not be made again ({error.reason})"
+        raise NotSupported(reason) from None
+
+
 def _encode_dict(value: dict[Any, Any], inner: Callable[[Any, str], Any]) -> Any:
     if all(type(key) is str and not key.startswith(MARK) for key in value):
         return {key: inner(one, f".{key}") for key, one in value.items()}

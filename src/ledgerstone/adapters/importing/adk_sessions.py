@@ -26,7 +26,9 @@ from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import message_of, native_of
 from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.importing.adk_source import CHUNK, Source, json_of, micros, seconds
+from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
+from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.codec import check_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
@@ -37,6 +39,8 @@ from ledgerstone.records.sessions import Session
 
 Key: TypeAlias = tuple[str, str, str]
 Only: TypeAlias = Callable[[str, str, str], bool]
+CHUNK = 200
+"""Events in one commit."""
 _OLD_JSON = (
     "content",
     "grounding_metadata",
@@ -67,41 +71,95 @@ class Imported:
     """Values of state that apps and users share; those that the store has stay as they are."""
     actions_left: int = 0
     """Events of old tables whose pickled actions were not looked at."""
+    unreadable: int = 0
+    """Events and states that were left out because they are none."""
 
 
-def import_sessions(store: AnyStore, source: str | Path, *, only: Only | None = None) -> Imported:
+@dataclass(frozen=True)
+class Job:
+    """One import: from where, to where, and how."""
+
+    store: AnyStore
+    source: Source
+    skip_unreadable: bool
+    done: Imported
+
+    def skip(self, error: Corrupt) -> None:
+        """Count what can not be read, or refuse it."""
+        if not self.skip_unreadable:
+            raise error
+        self.done.unreadable += 1
+
+
+def import_sessions(
+    store: AnyStore,
+    source: str | Path,
+    *,
+    only: Only | None = None,
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
     """Read a SQLite file (its path or url) or a postgresql:// database, and write its sessions.
 
     `only(app, user, session)` chooses. They open with LedgerSessionService by their ids. Errors:
     NotADatabase for something else, SchemaTooNew and NotSupported for other tables, Corrupt naming
-    the row, and those of a commit. What was written before an error stays, and is known next time.
+    the row (unless `skip_unreadable`), and those of a commit. What was written before an error
+    stays, and is known next time.
     """
     with closing(Source(source)) as opened:
-        done = Imported()
-        Faces(store).now(_run(store, opened, only, done))
-        return done
+        job = Job(store, opened, skip_unreadable, Imported())
+        Faces(store).now(_run(job, only, progress))
+        return job.done
 
 
 async def aimport_sessions(
-    store: AnyStore, source: str | Path, *, only: Only | None = None
+    store: AnyStore,
+    source: str | Path,
+    *,
+    only: Only | None = None,
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
 ) -> Imported:
     """The same, for a program with an event loop."""
     with closing(Source(source)) as opened:
-        done = Imported()
-        await Faces(store).later(_run(store, opened, only, done))
-        return done
+        job = Job(store, opened, skip_unreadable, Imported())
+        await Faces(store).later(_run(job, only, progress))
+        return job.done
 
 
-async def _run(store: AnyStore, source: Source, only: Only | None, done: Imported) -> None:
-    for key in source.sessions():
-        if only is None or only(*key):
-            await _session(store, source, key, done)
+def check_source(source: str | Path) -> None:
+    """The errors that `import_sessions` has for a source before it reads a session."""
+    Source(source).close()
+
+
+async def _run(job: Job, only: Only | None, progress: Progress | None) -> None:
+    chosen = (key for key in job.source.sessions() if only is None or only(*key))
+    for count, key in enumerate(chosen, start=1):
+        await _session(job, key)
+        if progress is not None:
+            progress(key[2], count)
     if only is not None:
         return
-    for app, state in source.app_states():
-        done.app_values += await _share(store, app_space(app), state)
-    for app, user, state in source.user_states():
-        done.user_values += await _share(store, user_space(app, user), state)
+    for app, text in job.source.app_states():
+        state = _state(job, text, "app_states", app)
+        job.done.app_values += await _share(job.store, app_space(app), state)
+    for app, user, text in job.source.user_states():
+        state = _state(job, text, "user_states", user)
+        job.done.user_values += await _share(job.store, user_space(app, user), state)
+
+
+def _state(job: Job, text: Any, table: str, key: str) -> dict[str, Any]:
+    """A stored state; empty for one that is left out."""
+    try:
+        state = json_object(text, table, key, "state")
+        check_json(state, "state")
+    except Corrupt as error:
+        job.skip(error)
+        return {}
+    except InvalidValue as error:
+        job.skip(Corrupt(table, key, error.field, error.reason))
+        return {}
+    return state
 
 
 async def _share(store: AnyStore, space: tuple[str, ...], state: dict[str, Any]) -> int:
@@ -112,21 +170,23 @@ async def _share(store: AnyStore, space: tuple[str, ...], state: dict[str, Any])
     return len(changes)
 
 
-async def _session(store: AnyStore, source: Source, key: Key, done: Imported) -> None:
-    found = source.session(key)
+async def _session(job: Job, key: Key) -> None:
+    found = job.source.session(key)
     if found is None:
         return
+    store, done = job.store, job.done
     app, user, name = key[0], key[1], key[2].strip()
     id, tenant = store_id(app, user, name), store.tenant or ""
     head, last = await of(
         store.read(GetHead(tenant=tenant, id=id), ReadMessages(tenant=tenant, session=id, last=1))
     )
-    messages = _messages(source, key, done)
+    state = _state(job, found[0], "sessions", key[2])
+    messages = _messages(job, key)
     if last and not _skip(messages, last[0].id, done):
         done.continued += 1
         return
     made = Session(id=id, app=app, user=user, metadata=metadata_of(id, name), created_us=found[1])
-    await _write(store, made, messages, found[0], 0 if head is None else head.revision, done)
+    await _write(store, made, messages, state, 0 if head is None else head.revision, done)
     done.sessions += 1
 
 
@@ -139,25 +199,18 @@ async def _write(
     done: Imported,
 ) -> None:
     """So many events with each commit; with the last of them the state."""
+    # Of the session's own layer: prefixed keys have no place there, and would change the others.
+    own = states.layers_of(state).session
     part = list(islice(messages, CHUNK))
     while part or not revision:
         following = list(islice(messages, CHUNK))
         turn = store.turns.begin(session.id, create=session, expected_revision=revision)
         turn.add(*part)
         if not following:
-            states.put(turn, session.app, session.user or "", _own(state, session.id))
+            states.put(turn, session.app, session.user or "", own)
         revision = (await of(turn.commit())).revision
         done.events += len(part)
         part = following
-
-
-def _own(state: dict[str, Any], session: str) -> dict[str, Any]:
-    """The session's layer; prefixed keys have no place there, and would change the others."""
-    try:
-        check_json(state, "state")
-    except InvalidValue as error:
-        raise Corrupt("sessions", session, error.field, error.reason) from None
-    return states.layers_of(state).session
 
 
 def _skip(messages: Iterator[Message], last: str, done: Imported) -> bool:
@@ -169,11 +222,17 @@ def _skip(messages: Iterator[Message], last: str, done: Imported) -> bool:
     return False
 
 
-def _messages(source: Source, key: Key, done: Imported) -> Iterator[Message]:
-    for row in source.events(key):
-        if source.version == 0 and row.get("actions") is not None:
-            done.actions_left += 1
-        yield _message(row, source.version)
+def _messages(job: Job, key: Key) -> Iterator[Message]:
+    version = job.source.version
+    for row in job.source.events(key):
+        try:
+            message = _message(row, version)
+        except Corrupt as error:
+            job.skip(error)
+            continue
+        if version == 0 and row.get("actions") is not None:
+            job.done.actions_left += 1
+        yield message
 
 
 def _message(row: dict[str, Any], version: int) -> Message:
@@ -199,7 +258,7 @@ def _unknown(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _new_fields(row: dict[str, Any]) -> dict[str, Any]:
     data = row["event_data"]
-    fields = {} if data is None else json_of(data, "events", str(row["id"]), "event_data")
+    fields = {} if data is None else json_object(data, "events", str(row["id"]), "event_data")
     fields |= {"id": row["id"], "invocation_id": row["invocation_id"]}
     if fields.get("timestamp") is None:
         fields["timestamp"] = seconds(row["timestamp"])
@@ -210,12 +269,12 @@ def _old_fields(row: dict[str, Any]) -> dict[str, Any]:
     """Columns of their own; all but the pickled one, which is not touched."""
     name = str(row["id"])
     fields = {field: row[field] for field in _OLD_PLAIN if row.get(field) is not None}
-    fields |= {field: json_of(row[field], "events", name, field) for field in _there(row)}
+    fields |= {field: json_object(row[field], "events", name, field) for field in _there(row)}
     fields |= {"id": row["id"], "invocation_id": row["invocation_id"]}
     fields["timestamp"] = seconds(row["timestamp"])
     if row.get("long_running_tool_ids_json"):
         wrapped = f'{{"ids": {row["long_running_tool_ids_json"]}}}'
-        found = json_of(wrapped, "events", name, "long_running_tool_ids_json")
+        found = json_object(wrapped, "events", name, "long_running_tool_ids_json")
         fields["long_running_tool_ids"] = found["ids"]
     return fields
 

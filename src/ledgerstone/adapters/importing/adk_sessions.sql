@@ -1,14 +1,6 @@
 -- Tables of Google ADK's DatabaseSessionService and SqliteSessionService.
 -- Each argument is used once and in its order: one of the drivers knows no numbers.
 
--- name: sqlite_columns(name)
--- The columns of a table; none when there is no such table.
-select name from pragma_table_info(:name)
-
--- name: postgres_columns(name)
--- The same, of the table that a bare name finds.
-select attname from pg_attribute where attrelid = to_regclass(:name) and attnum > 0
-
 -- name: schema_version(name)
 -- Which version the tables are of, where they say it.
 select value from adk_internal_metadata where key = :name

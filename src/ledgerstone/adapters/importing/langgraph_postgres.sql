@@ -1,11 +1,6 @@
 -- Tables of langgraph-checkpoint-postgres. A bare name finds what the connection's path says.
 -- Each argument is used once and in its order.
 
--- name: columns(name)
--- The columns of a table; none when there is no such table.
-select attname from pg_attribute
-where attrelid = to_regclass(:name) and attnum > 0 and not attisdropped
-
 -- name: migration()
 -- The newest change that was made to these tables.
 select max(v) from checkpoint_migrations

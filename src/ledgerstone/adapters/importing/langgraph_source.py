@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 from langgraph.checkpoint.serde.types import TASKS
 
-from ledgerstone.adapters.importing.sources import Reader, check_columns, is_server, open_source
+from ledgerstone.adapters.importing.sources import (
+    Reader,
+    check_columns,
+    is_server,
+    json_object,
+    open_source,
+)
 from ledgerstone.adapters.langgraph.opaques import Opaques
 from ledgerstone.errors import Corrupt, LedgerstoneError, NotSupported
 
@@ -111,12 +117,12 @@ class Source:
 
     def _of_file(self, key: Key, kind: str, data: bytes, metadata: Any) -> Stored:
         checkpoint = self._load("checkpoints", kind, data, key.id)
-        about = {} if metadata is None else _object(metadata, key.id, "metadata")
+        about = {} if metadata is None else json_object(metadata, "checkpoints", key.id, "metadata")
         return Stored(_is_object(checkpoint, key.id, "checkpoint"), about)
 
     def _of_server(self, key: Key, text: str, metadata: str) -> Stored:
-        checkpoint = _object(text, key.id, "checkpoint")
-        versions = checkpoint.get("channel_versions") or {}
+        checkpoint = json_object(text, "checkpoints", key.id, "checkpoint")
+        versions = _is_object(checkpoint.get("channel_versions") or {}, key.id, "channel_versions")
         blobs = self._reader.ask("blobs", key.thread, key.ns, json.dumps(versions))
         checkpoint["channel_values"] = {
             **(checkpoint.get("channel_values") or {}),
@@ -126,9 +132,10 @@ class Source:
                 if kind != EMPTY
             },
         }
-        if int(checkpoint.get("v") or 0) < NEWEST_FORM and key.parent:
+        form = checkpoint.get("v")
+        if isinstance(form, int) and form < NEWEST_FORM and key.parent:
             self._add_sends(key, key.parent, checkpoint)
-        return Stored(checkpoint, _object(metadata, key.id, "metadata"))
+        return Stored(checkpoint, json_object(metadata, "checkpoints", key.id, "metadata"))
 
     def _add_sends(self, key: Key, parent: str, checkpoint: dict[str, Any]) -> None:
         """Before form 4, tasks to be started stood at the parent; now they are a channel."""
@@ -171,13 +178,6 @@ class Source:
                 hint="they are of a newer langgraph-checkpoint-postgres",
             )
         return "writes"
-
-
-def _object(text: Any, key: str, field: str) -> dict[str, Any]:
-    try:
-        return _is_object(json.loads(text), key, field)
-    except (TypeError, ValueError) as error:
-        raise Corrupt("checkpoints", key, field, f"not JSON: {type(error).__name__}") from None
 
 
 def _is_object(value: Any, key: str, field: str) -> dict[str, Any]:

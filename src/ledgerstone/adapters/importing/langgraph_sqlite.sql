@@ -1,9 +1,5 @@
 -- Tables of langgraph-checkpoint-sqlite.
 
--- name: columns(name)
--- The columns of a table; none when there is no such table.
-select name from pragma_table_info(:name)
-
 -- name: threads(after, most)
 -- The next threads by name.
 select distinct thread_id from checkpoints where thread_id > :after order by thread_id limit :most

@@ -82,6 +82,11 @@ def import_sessions(
         return job.done
 
 
+def check_source(source: str | Path) -> None:
+    """The errors that `import_sessions` has for a source before it reads a thread."""
+    Source(source, Opaques(strict_serde())).close()
+
+
 class _Job:
     """One import."""
 

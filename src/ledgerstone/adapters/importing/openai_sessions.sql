@@ -1,10 +1,6 @@
 -- Files of openai-agents: SQLiteSession, and AdvancedSQLiteSession with its branches.
 -- The names of the first two tables can be chosen there; they are put in for these.
 
--- name: columns(name)
--- The columns of a table; none when there is no such table.
-select name from pragma_table_info(:name)
-
 -- name: sessions()
 -- Every session that has a row of its own or messages.
 select s.id, min(s.created_at) from (

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerstone.adapters.versions import require
 
-require("langgraph", (1, 0), (2,), "langgraph")
+require("langgraph", (1, 2), (2,), "langgraph")
+require("langgraph-checkpoint", (4, 3), (5,), "langgraph")
 
 if TYPE_CHECKING:
     from ledgerstone.adapters.langgraph.saver import LedgerSaver as LedgerSaver

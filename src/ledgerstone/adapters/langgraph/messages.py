@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from langchain_core.messages import (
@@ -59,6 +60,8 @@ KNOWN: frozenset[type] = frozenset(
 
 _ROLES = {"ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _ATOMS = frozenset((str, int, float, bool, type(None)))
+_fields = attrgetter("__dict__")
+_extra = attrgetter("__pydantic_extra__")
 
 
 class Kept(NamedTuple):
@@ -140,34 +143,17 @@ class Messages:
 
     def common(self, kept: Sequence[BaseMessage], given: Sequence[BaseMessage]) -> int:
         """How many messages at the beginning of two lists are the same."""
-        length, exact, same = 0, self._exact, self.is_same
-        for one, other in zip(kept, given, strict=False):
-            # Without a call where that can be: this is done for every message of every put.
-            try:
-                alike = (
-                    not exact
-                    and type(one) is type(other)
-                    and one.__dict__ == other.__dict__
-                    and one.__pydantic_extra__ == other.__pydantic_extra__
-                )
-            except Exception:  # An object of the caller's may compare as it likes.
-                alike = False
-            if not alike and not same(one, other):
-                break
-            length += 1
-        return length
+        length = min(len(kept), len(given))
+        if not self._exact and _are_alike(kept[:length], given[:length]):
+            return length
+        pairs = zip(kept, given, strict=False)
+        return next((n for n, pair in enumerate(pairs) if not self.is_same(*pair)), length)
 
     def is_same(self, pristine: BaseMessage, given: BaseMessage) -> bool:
         """Whether storing `given` would store what is there already."""
         if type(pristine) is not type(given):
             return False
-        try:
-            alike = bool(
-                pristine.__dict__ == given.__dict__
-                and pristine.__pydantic_extra__ == given.__pydantic_extra__
-            )
-        except Exception:  # An object of the caller's in it may compare as it likes.
-            alike = False
+        alike = _are_alike((pristine,), (given,))
         if alike:
             return not self._exact or _dump(pristine) == _dump(given)
         return not self._is_plain(given) and self._same_bytes(pristine, given)
@@ -253,6 +239,17 @@ def _fresh(value: Any) -> Any:
     if kind is list:
         return [one if type(one) in _ATOMS else _fresh(one) for one in value] if value else []
     return copy.deepcopy(value)
+
+
+def _are_alike(kept: Sequence[BaseMessage], given: Sequence[BaseMessage]) -> bool:
+    """Whether all of them have the same fields.
+
+    Done for every message of every put, hence without a step of Python for each of them.
+    """
+    try:
+        return all(list(map(of, kept)) == list(map(of, given)) for of in (type, _fields, _extra))
+    except Exception:  # An object of the caller's in it may compare as it likes.
+        return False
 
 
 def _dump(given: BaseMessage) -> str:

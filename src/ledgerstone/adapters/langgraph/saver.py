@@ -28,6 +28,7 @@ from ledgerstone.adapters.langgraph.chains import Chains
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
+from ledgerstone.adapters.langgraph.pending import Pending
 from ledgerstone.adapters.langgraph.reading import Reading
 from ledgerstone.adapters.langgraph.shared import REFUSE, Shared
 from ledgerstone.adapters.langgraph.threads import Threads, place_of
@@ -89,6 +90,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._core = core
         self._reading = Reading(core)
         self._writing = Writing(core)
+        self._pending = Pending(core)
         self._upkeep = Upkeep(core, self._reading, self._writing)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LedgerSaver:
@@ -175,7 +177,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
         place = place_of(config)
-        self._faces.now(self._writing.put_writes(place, list(writes), task_id, task_path))
+        self._faces.now(self._pending.put_writes(place, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -186,7 +188,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> None:
         """As put_writes."""
         place = place_of(config)
-        await self._faces.later(self._writing.put_writes(place, list(writes), task_id, task_path))
+        await self._faces.later(self._pending.put_writes(place, list(writes), task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
+from langgraph.checkpoint.base import get_checkpoint_metadata
 from msgspec import UNSET
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph.envelopes import (
-    UUID_MARK,
-    pack_path,
-    pack_task,
     unpack_meta,
-    unpack_path,
-    unpack_task,
 )
 from ledgerstone.adapters.langgraph.plans import Given, Plan, plan
-from ledgerstone.adapters.langgraph.reading import AGAIN, CHANNEL_NOTE, WRITES_NOTE, stored_of
+from ledgerstone.adapters.langgraph.reading import AGAIN, CHANNEL_NOTE, stored_of
 from ledgerstone.adapters.langgraph.shared import REFUSE, Shared
 from ledgerstone.adapters.langgraph.threads import (
     KIND,
@@ -30,12 +25,13 @@ from ledgerstone.adapters.langgraph.threads import (
     Place,
     State,
     checkpoint_id,
-    name_of,
     new_session,
     node_id,
     short_id,
 )
-from ledgerstone.adapters.langgraph.values import Tree, Writer, digests, has_new, settled
+from ledgerstone.adapters.langgraph.values import Tree, digests, has_new, settled
+from ledgerstone.api.turn import AsyncTurn
+from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.nodes import GetNode, ListNodes, ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import (
@@ -43,12 +39,9 @@ from ledgerstone.errors import (
     InvalidValue,
     LeafMoved,
     RevisionMoved,
-    SessionNotFound,
 )
 
 ATTEMPTS = 8
-LATE = ("messages", "__pregel_tasks")
-"""Channels whose writes most often say messages that become nodes soon after."""
 
 
 class Writing:
@@ -58,7 +51,7 @@ class Writing:
         self._core = core
 
     async def put(self, place: Place, given: Given) -> RunnableConfig:
-        """Store a checkpoint: one commit, unless another channel or graph brings messages too.
+        """Store a checkpoint: one commit.
 
         Errors: LeafMoved when divergence is refused, InvalidValue, NotSupported, and what a
         commit raises.
@@ -141,21 +134,40 @@ class Writing:
             raise LeafMoved(place.ns or "main", place.checkpoint, latest)
 
     async def _commit(self, place: Place, given: Given, known: Known, made: Plan) -> None:
-        core, session, node = self._core, place.session, node_id(given.id, place.ns)
-        revision = await self._append_aside(place, given, made)
-        turn = core.store.turns.begin(
-            session,
+        turn = self._begin(place, given, made)
+        self._fill(turn, place, given, made)
+        shorter = list(_shortened(known, made))
+        for (about, key), body in shorter:
+            turn.note(about, key, body, _refs(body))
+        answer = await of(turn.commit())
+        self._remember(place, given, known, made, answer.revision)
+        for (about, key), body in shorter:
+            known.hold(about, key, body) if has_new(body) else known.release(about, key)
+
+    def _begin(self, place: Place, given: Given, made: Plan) -> Turn | AsyncTurn:
+        """A turn with what has no place in the conversation: values, and messages beside it."""
+        turn = self._core.store.turns.begin(
+            place.session,
             id=short_id(),
             run_id=given.run_id,
             lease=given.lease,
-            expected_revision=revision,
+            expected_revision=made.facts.revision,
+            # A session without a commit has no head to tell it by; then nothing points anywhere.
+            expected_incarnation=made.facts.incarnation or None,
             create=new_session(place),
         )
+        for messages in made.aside:
+            turn.add(*messages, on_path=False)
+        for data in made.values.values():
+            turn.value(data)
+        return turn
+
+    def _fill(self, turn: Turn | AsyncTurn, place: Place, given: Given, made: Plan) -> None:
+        """New messages of the conversation, and the checkpoint."""
+        node = node_id(given.id, place.ns)
         if made.start:
             turn.node(START_KIND, id=short_id(), parent=None)
         turn.add(*made.main)
-        for data in made.values.values():
-            turn.value(data)
         parent: Any = UNSET if made.parent is None else made.parent
         turn.node(
             KIND,
@@ -167,34 +179,7 @@ class Writing:
             parent=parent,
         )
         for name, tree in made.notes.items():
-            turn.note(node, CHANNEL_NOTE + name, tree, list(dict.fromkeys(digests(tree))))
-        shorter = list(_shortened(known, made))
-        for (about, key), body, _ in shorter:
-            turn.note(about, key, body, list(dict.fromkeys(digests(body))))
-        answer = await of(turn.commit())
-        self._remember(place, given, known, made, answer.revision)
-        for (about, key), body, puts in shorter:
-            known.hold(about, key, body, puts) if has_new(body) else known.release(about, key)
-
-    async def _append_aside(self, place: Place, given: Given, made: Plan) -> int:
-        """Messages that are not of main's path: they hang in the graph, for other lists to use.
-
-        Answers the revision after that.
-        """
-        core, revision = self._core, made.facts.revision
-        for messages in made.aside:
-            await of(
-                core.store.nodes.append(
-                    place.session,
-                    *messages,
-                    on_path=False,
-                    create=new_session(place),
-                    lease=given.lease,
-                    expected_revision=revision,
-                )
-            )
-            revision += 1
-        return revision
+            turn.note(node, CHANNEL_NOTE + name, tree, _refs(tree))
 
     def _remember(
         self, place: Place, given: Given, known: Known, made: Plan, revision: int
@@ -227,87 +212,10 @@ class Writing:
         meta = unpack_meta(made.meta, "np" in body)
         if not made.aside and (now.body, now.meta) == (body, meta):
             return
-        await self._append_aside(place, given, made)
-        said = {AGAIN: {"body": body, "meta": made.meta}}
-        values = list(made.values.values())
-        await of(
-            core.store.nodes.annotate(place.session, node, said, mode="replace", values=values)
-        )
+        turn = self._begin(place, given, made)
+        turn.note(node, AGAIN, {"body": body, "meta": made.meta}, made.refs)
+        await of(turn.commit())
         core.forget(place.session)
-
-    async def put_writes(
-        self, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
-    ) -> None:
-        """Store pending writes, of a checkpoint that may come later."""
-        if place.node is None:
-            raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
-        core, known, node = self._core, self._core.threads[place.session], place.node
-        usual: list[tuple[int, str, Tree]] = []
-        special: dict[str, Tree] = {}
-        kept: dict[str, bytes] = {}
-        for n, (channel, value) in enumerate(writes):
-            late = channel in LATE or channel in known.chained
-            writer = Writer(core.opaques, core.messages, core.places(place.session), late=late)
-            tree = writer.write(value, f"writes[{n}].{channel}")
-            kept |= writer.values
-            if channel in WRITES_IDX_MAP:
-                idx = WRITES_IDX_MAP[channel]
-                special[_key(idx, task)] = _body(task, path, [(idx, channel, tree)])
-            else:
-                usual.append((n, channel, tree))
-        if usual:
-            await self._keep(place, node, _body(task, path, usual), kept, task)
-        if special:
-            await self._annotate(place, node, special, "replace", kept)
-
-    async def _keep(
-        self, place: Place, node: str, body: dict[str, Any], kept: dict[str, bytes], task: str
-    ) -> None:
-        """Ordinary writes: the first of each place stays."""
-        known, key = self._core.threads[place.session], _key(0, task)
-        held = has_new(body)
-        if held:
-            # Before it is written: whoever makes a node of it meanwhile can shorten it then.
-            known.hold(node, key, body)
-        if await self._annotate(place, node, {key: body}, "keep", kept):
-            return
-        if held:
-            known.release(node, key)
-        found = await of(self._core.store.nodes.notes(place.session, [node], prefix=WRITES_NOTE))
-        there = {
-            idx
-            for name, note in found.get(node, {}).items()
-            if name.split(":", 2)[2] == key.split(":", 2)[2]
-            for idx in note.body.get("i") or range(len(note.body["w"]))
-        }
-        indexes = body.get("i") or range(len(body["w"]))
-        for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
-            if idx not in there:
-                one = _body(task, unpack_path(body["p"]), [(idx, channel, tree)])
-                await self._annotate(place, node, {_key(idx, task): one}, "keep", kept)
-
-    async def _annotate(
-        self,
-        place: Place,
-        node: str,
-        notes: dict[str, Tree],
-        mode: str,
-        kept: dict[str, bytes],
-    ) -> int:
-        core = self._core
-        values = list(kept.values())
-        for made in (False, True):
-            try:
-                return await of(
-                    core.store.nodes.annotate(place.session, node, notes, mode=mode, values=values)
-                )
-            except SessionNotFound:
-                if made:
-                    raise
-                session = new_session(place)
-                metadata = None if session is True else session.metadata  # type: ignore[union-attr]
-                await of(core.store.sessions.ensure(place.session, metadata=metadata))
-        return 0
 
 
 def given_of(config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any) -> Given:
@@ -352,39 +260,20 @@ def _is_stale(error: BaseException, node: str) -> bool:
     return isinstance(error, RevisionMoved)
 
 
-def _shortened(known: Known, made: Plan) -> Iterator[tuple[tuple[str, str], Tree, int]]:
-    """Notes that can point at messages now, and how many puts could not do that before."""
+def _shortened(known: Known, made: Plan) -> Iterator[tuple[tuple[str, str], Tree]]:
+    """Notes that can point at messages now; the others have to wait for one more put."""
     with known.lock:
         held = list(known.held.items())
     for about, (body, puts) in held:
         shorter = settled(body, made.places)
         if shorter != body:
-            yield about, shorter, 0
+            yield about, shorter
         else:
             known.hold(*about, body, puts + 1)
 
 
-def _key(idx: int, task: str) -> str:
-    try:
-        return ids.check_name(f"{WRITES_NOTE}{idx}:{_task(task)}", "task_id")
-    except InvalidValue:
-        return f"{WRITES_NOTE}{idx}:{name_of(task).hex()}"
-
-
-def _task(task: str) -> str:
-    """The id of a task in a key; one that looks packed has to stand in the body."""
-    return name_of(task).hex() if task.startswith(UUID_MARK) else pack_task(task)
-
-
-def _body(task: str, path: str, writes: Sequence[tuple[int, str, Tree]]) -> dict[str, Any]:
-    indexes = [idx for idx, _, _ in writes]
-    said = [[channel, tree] for _, channel, tree in writes]
-    body: dict[str, Any] = {"p": pack_path(path), "w": said}
-    if indexes != list(range(len(indexes))):
-        body["i"] = indexes
-    if unpack_task(_key(0, task).split(":", 2)[2]) != task:
-        body["t"] = task
-    return body
+def _refs(tree: Tree) -> list[str]:
+    return list(dict.fromkeys(digests(tree)))
 
 
 def _is_id(value: object) -> bool:

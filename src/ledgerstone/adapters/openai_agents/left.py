@@ -24,6 +24,7 @@ from ledgerstone.errors import Conflict, ExecutionUnresolved
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.messages import Message
 from ledgerstone.records.tickets import Ticket
+from ledgerstone.records.turns import TurnInfo
 
 CHUNK = 50
 PAGE = 500
@@ -168,16 +169,35 @@ async def _since_rewrite(place: Place, calls: list[Execution]) -> list[Execution
     if not calls:
         return []
     head = await of(place.store.sessions.head(place.session))
-    first = 0 if head is None else head.revision
-    while first > 0:
-        first = max(first - PAGE, 0)
-        page = await of(place.store.turns.list(place.session, after_revision=first, limit=PAGE))
-        times = [one.created_us for one in page if one.kind in REWRITES]
+    end = 0 if head is None else head.revision
+    while end > 0:
+        start = max(end - PAGE, 0)
+        page = await _commits(place, start, end)
+        times = [one.created_us for leaf, one in page if _rewrote(place, leaf, one)]
         if times:
             return [one for one in calls if one.started_us > times[-1]]
-        if page and page[0].created_us < calls[0].started_us:
+        if not page or page[0][1].created_us < calls[0].started_us:
             break
+        end = start
     return calls
+
+
+async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None, TurnInfo]]:
+    """Those after `start`, up to `end`, each with the leaf that main had before it."""
+    after = max(start - 1, 0)
+    found = await of(place.store.turns.list(place.session, after_revision=after, limit=end - after))
+    leaves = [one.leaf for one in found]
+    if start:
+        return list(zip(leaves, found[1:], strict=False))
+    return list(zip([None, *leaves], found, strict=False))
+
+
+def _rewrote(place: Place, before: str | None, one: TurnInfo) -> bool:
+    """Whether a commit took messages of the branch away.
+
+    A commit tells the leaf of main: for main that is certain, for a branch it may be another's.
+    """
+    return one.kind in REWRITES and (one.leaf != before) == (place.branch == "main")
 
 
 def _messages(call: Execution, is_asked: bool) -> list[Message]:

@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ledgerstone import formats
+from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.faces import AnyStore, each, of
-from ledgerstone.adapters.openai_agents_items import Item, kept, natives
+from ledgerstone.adapters.openai_agents_items import Item, by_message, is_own, kept, natives
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import LeafMoved, RevisionMoved, SessionNotFound
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.sessions import Session
+from ledgerstone.records.sessions import Head, Session
 
 LIMIT_MAX = (1 << 31) - 1
 POP_TRIES_MAX = 50
@@ -47,18 +49,15 @@ class Snapshot:
     replace_suffix: Callable[[int, list[Item]], Awaitable[bool]]
 
 
-async def read(place: Place, limit: int | None) -> list[Item]:
-    """The newest items, oldest first; all of them without a limit or with a negative one."""
-    messages, session = place.store.messages, place.session
-    if limit is None or limit < 0:
-        return natives(await of(messages.history(session, branch=place.branch)))
+async def last(place: Place, limit: int) -> list[Item]:
+    """The newest items, oldest first."""
     if limit == 0:
         return []
     # A message of another origin may be several items or none, so look further when need be.
     window = min(limit, LIMIT_MAX)
     while True:
-        found = await of(messages.last(session, window, branch=place.branch))
-        items = natives(found)
+        found = await of(place.store.messages.last(place.session, window, branch=place.branch))
+        items = natives(await whole(place, found))
         if len(items) >= limit or len(found) < window:
             return items[-limit:]
         window *= 2
@@ -86,17 +85,12 @@ async def ensure(place: Place) -> None:
 async def pop(place: Place) -> Item | None:
     """Take the newest item off; of a message that is several items, only the last goes."""
     for left in range(POP_TRIES_MAX, -1, -1):
-        head, found = await of(
-            place.store.read(
-                GetHead(tenant=place.tenant, id=place.session),
-                ReadMessages(
-                    tenant=place.tenant, session=place.session, branch=place.branch, last=2
-                ),
-            )
-        )
+        head, found = await newest(place, 2)
+        if head is not None and found and not is_own(found[-1]):
+            head, found = await newest(place, None)
         if head is None or not found:
             return None
-        items = natives(found[-1:])
+        items = by_message(found)[-1]
         try:
             await _take_off(place, found, items[:-1], head.revision)
         except (RevisionMoved, LeafMoved):
@@ -106,6 +100,32 @@ async def pop(place: Place) -> Item | None:
         if items:
             return items[-1]
     return None
+
+
+async def newest(place: Place, last: int | None) -> tuple[Head | None, list[Message]]:
+    """Where the session stands, and the newest messages of the branch, at one moment."""
+    where: dict[str, Any] = {"tenant": place.tenant, "session": place.session}
+    head, found = await of(
+        place.store.read(
+            GetHead(tenant=place.tenant, id=place.session),
+            ReadMessages(**where, branch=place.branch, last=last),
+        )
+    )
+    return head, await whole(place, found)
+
+
+async def history(place: Place) -> list[Message]:
+    """All messages of the branch."""
+    found = await of(place.store.messages.history(place.session, branch=place.branch))
+    return await whole(place, found)
+
+
+async def whole(place: Place, found: list[Message]) -> list[Message]:
+    """The messages with the bytes that those of other frameworks keep as blobs."""
+    known = await native_bytes.get(place.store, (one for one in found if not is_own(one)))
+    if not known:
+        return found
+    return [one if is_own(one) else formats.with_bytes(one, known) for one in found]
 
 
 async def _take_off(
@@ -174,7 +194,7 @@ async def window(place: Place, limit: int) -> tuple[str | None, list[Message]]:
             ReadMessages(**where, last=min(limit, LIMIT_MAX) + 1),
         )
     )
-    return (path[-1].id if path else None), found
+    return (path[-1].id if path else None), await whole(place, found)
 
 
 async def replace_tail(

@@ -13,13 +13,15 @@ from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.openai_agents import left, states, usage
 from ledgerstone.adapters.openai_agents import place as at
 from ledgerstone.adapters.openai_agents.place import Place, Snapshot
+from ledgerstone.adapters.openai_agents.recent import Recent
 from ledgerstone.adapters.openai_agents.settling import settled
 from ledgerstone.adapters.openai_agents.tools import once
-from ledgerstone.adapters.openai_agents_items import Item, kept, natives
+from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.tickets import Ticket
 
@@ -57,6 +59,7 @@ class LedgerSession:
         )
         self._place = Place(store, self.session_id, checks.branch_name(branch), lease, made)
         self._guarded = left.Guarded()
+        self._recent = Recent()
 
     @property
     def store(self) -> AnyStore:
@@ -73,7 +76,9 @@ class LedgerSession:
         Messages of other frameworks are among them, as items.
         """
         most = resolve_session_limit(limit, self.session_settings)
-        return await self._faces.later(at.read(self._place, most))
+        if most is None or most < 0:
+            return await self._faces.later(self._recent.read(self._place))
+        return await self._faces.later(at.last(self._place, most))
 
     async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
         """Append them in one commit, all or none.
@@ -83,8 +88,7 @@ class LedgerSession:
         """
         messages = self._guarded.named(kept(items))
         if messages:
-            await settled(self._faces.later(at.add(self._place, messages)))
-            self._guarded.told(messages)
+            await settled(self._faces.later(self._add(messages)))
 
     async def pop_item(self, *, wrapper: object = None) -> Any:
         """Take the newest item off and return it; None when there is none."""
@@ -104,6 +108,7 @@ class LedgerSession:
         twin._place = replace(self._place, branch=checks.branch_name(name))
         # What is known about calls is shared: the tools may be wrapped by either.
         twin._guarded = replace(self._guarded, checked=False)
+        twin._recent = Recent()
         return twin
 
     async def create_branch(self: S, name: str, *, items: int | None = None) -> S:
@@ -195,7 +200,7 @@ class LedgerSession:
         """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
         leaf, found = await self._faces.later(at.window(self._place, limit))
         shown = found[-limit:] if limit > 0 else []
-        parts = [natives([message]) for message in shown]
+        parts = by_message(shown)
 
         async def replace_suffix(start: int, output: list[Item]) -> bool:
             cut = _cut(parts, start)
@@ -219,6 +224,11 @@ class LedgerSession:
         await settled(self._faces.later(at.replace_all(self._place, kept(items))))
         return True
 
+    async def _add(self, messages: list[Message]) -> None:
+        await at.add(self._place, messages)
+        # Here, since the caller may have been cancelled meanwhile.
+        self._guarded.told(messages)
+
     async def _create_branch(self, name: str, items: int | None) -> None:
         place = self._place
         target = await at.tip(place) if items is None else await _after(place, items)
@@ -231,11 +241,11 @@ async def _branches(place: Place) -> list[str]:
 
 async def _after(place: Place, count: int) -> str | None:
     """The message that the first `count` items end with."""
-    found = await of(place.store.messages.history(place.session, branch=place.branch))
+    found = await at.history(place)
     ends: dict[int, str | None] = {0: None}
     total = 0
-    for message in found:
-        total += len(natives([message]))
+    for message, items in zip(found, by_message(found), strict=True):
+        total += len(items)
         ends[total] = message.id
     wanted = count if count >= 0 else total + count
     if not 0 <= wanted <= total:

@@ -78,13 +78,18 @@ async def save(place: Place, data: dict[str, Any] | None, asked: list[Question])
             await of(place.store.nodes.tombstone(place.session, [old.id], lease=place.lease))
             await _withdraw(place, known)
         return []
-    if old is not None and _text(old.body["state"]) == _text(data):
+    if old is not None and await _is_same(place, old, data):
         return [known[one.call_id] for one in asked if one.call_id in known]
     names = await _commit(place, data, asked, old, known)
     left = {key: one for key, one in known.items() if names.get(key) != one.id}
     await _withdraw(place, left)
     tickets = [await of(place.store.tickets.get(name)) for name in names.values()]
     return [ticket for ticket in tickets if ticket is not None]
+
+
+async def _is_same(place: Place, old: Node, data: dict[str, Any]) -> bool:
+    """Whether this very state is kept, and for the place where the branch stands now."""
+    return _text(old.body["state"]) == _text(data) and (old.parent or None) == await tip(place)
 
 
 async def load(place: Place, *, rewind: bool) -> Saved | None:

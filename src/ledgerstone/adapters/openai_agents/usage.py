@@ -9,8 +9,8 @@ from agents.models.default_models import get_default_model
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents.place import Place
-from ledgerstone.errors import TurnConflict
+from ledgerstone.adapters.openai_agents.place import Place, ensure
+from ledgerstone.errors import SessionNotFound, TurnConflict
 from ledgerstone.records.usage import Usage
 
 SOURCE = "openai-agents"
@@ -70,9 +70,24 @@ async def record(place: Place, given: Entry) -> None:
         used = given.usage
         counts = f"{used.input} {used.output} {used.total_tokens}"
         name = ids.derive("openai.usage", place.session, given.response_id, counts)
-    turn = place.store.turns.begin(place.session, id=name, lease=place.lease, create=place.create)
-    turn.use(given.model, given.usage, source=SOURCE, over_budget=True)
     try:
-        await of(turn.commit())
+        await _record(place, given, name)
+    except SessionNotFound:
+        await ensure(place)
+        await _record(place, given, name)
     except TurnConflict:
         return  # The same response, under another name of its model.
+
+
+async def _record(place: Place, given: Entry, name: str | None) -> None:
+    await of(
+        place.store.usage.record(
+            place.session,
+            given.model,
+            given.usage,
+            source=SOURCE,
+            id=name,
+            over_budget=True,
+            lease=place.lease,
+        )
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ledgerstone import formats
-from ledgerstone.adapters.faces import AnyStore
-from ledgerstone.adapters.pydantic_ai import binary
-from ledgerstone.adapters.pydantic_ai.binary import Native
+from ledgerstone.adapters import native_bytes
+from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.clock import to_datetime
-from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.errors import BlobNotFound, Corrupt, InvalidValue
 from ledgerstone.formats.turns import paired
 from ledgerstone.records.messages import Message
 
@@ -40,6 +40,8 @@ class Chain(NamedTuple):
 
     links: tuple[Link, ...] = ()
     root: str | None = None
+    gone: frozenset[bytes] | None = frozenset()
+    """What stood on the path and was deleted or amended since; None when nobody looked."""
 
     def common(self, digests: Sequence[bytes]) -> tuple[int, str | None]:
         """How many natives both begin with, as far as a node ends there, and that node."""
@@ -55,7 +57,7 @@ class Chain(NamedTuple):
     def grown(self, kept: int, digests: Sequence[bytes], ids: Sequence[str]) -> Chain:
         """The chain that begins with `kept` of these links and goes on with new nodes."""
         fresh = (Link(digest, id) for digest, id in zip(digests, ids, strict=True))
-        return Chain((*self.links[:kept], *fresh), self.root)
+        return self._replace(links=(*self.links[:kept], *fresh))
 
 
 def dump(messages: Sequence[ModelMessage]) -> list[Native]:
@@ -63,10 +65,8 @@ def dump(messages: Sequence[ModelMessage]) -> list[Native]:
     try:
         found: list[Native] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return found
-    except PydanticSerializationError as error:
-        plain = ModelMessagesTypeAdapter.dump_python(list(messages), warnings=False)
-        path = _unsayable(plain, "messages") or "messages"
-        raise InvalidValue(path, str(error)) from None
+    except ValueError as error:
+        raise InvalidValue(_fault(messages), str(error)) from None
 
 
 def digest(native: Native) -> bytes:
@@ -80,13 +80,29 @@ def digest(native: Native) -> bytes:
 
 
 async def keep(
-    store: AnyStore, natives: Sequence[Native], ids: Sequence[str], run_id: str | None = None
+    store: AnyStore,
+    natives: Sequence[Native],
+    ids: Sequence[str],
+    run_id: str | None = None,
+    *,
+    first: int = 0,
 ) -> list[Message]:
-    """Natives as messages with these ids, their bytes put before; the natives are changed."""
-    return [
-        await binary.keep(store, FORMAT, native, id=id, run_id=run_id)
-        for native, id in zip(natives, ids, strict=True)
-    ]
+    """Natives from number `first` on as messages with these ids, their bytes put before.
+
+    InvalidValue names the place, and nothing is put.
+    """
+    kept = []
+    takings = [native_bytes.take(native, _binary) for native in natives]
+    for n, (taken, id) in enumerate(zip(takings, ids, strict=True), start=first):
+        try:
+            message = formats.keep(FORMAT, taken.native, id=id, run_id=run_id)
+        except InvalidValue as error:
+            place = error.field.removeprefix(FORMAT)
+            raise InvalidValue(f"messages[{n}]{place}", error.reason) from None
+        kept.append(native_bytes.marked(message, taken))
+    for taken in takings:
+        await native_bytes.put(store, taken)
+    return kept
 
 
 def count(turn: Turn | AsyncTurn, messages: Sequence[Message]) -> None:
@@ -94,6 +110,39 @@ def count(turn: Turn | AsyncTurn, messages: Sequence[Message]) -> None:
     for one in messages:
         if one.usage is not None and (one.usage.input or one.usage.output):
             turn.use(one.body.model or "unknown", one.usage, over_budget=True)
+
+
+async def standing(store: AnyStore, path: Sequence[Message], *, anew: bool = False) -> Chain:
+    """What stands on a path that was read with what was deleted from it, and what does not."""
+    live = [one for one in path if one.deleted_us is None]
+    _, chain = await show(store, live, anew=anew)
+    gone = {
+        mark
+        for one in path
+        if one.deleted_us is not None or one.version
+        for mark in await _original(store, one)
+    }
+    return chain._replace(gone=frozenset(gone - {link.digest for link in chain.links}))
+
+
+async def _original(store: AnyStore, changed: Message) -> list[bytes]:
+    """The digest of what a message said at first, if this library said it."""
+    found = [changed]
+    if changed.version:
+        found = await of(store.messages.versions(changed.id, session=changed.session))
+    first = [one for one in found[:1] if formats.origin(one) == FORMAT and not one.version]
+    try:
+        return [digest(one) for one in _exact(first, await native_bytes.get(store, first))]
+    except BlobNotFound:
+        return []
+
+
+def is_whole(path: Sequence[Message], leaf: str | None) -> bool:
+    """Whether nothing was deleted from a path up to a leaf, or amended on it."""
+    if not path:
+        return leaf is None
+    dense = all(one.seq == n and not one.version for n, one in enumerate(path, start=1))
+    return dense and path[-1].id == leaf
 
 
 async def show(
@@ -108,15 +157,17 @@ async def show(
     tips: list[str | None] = []
     foreign: list[int] = []
     root: str | None = None
-    flags = [formats.origin(one) == FORMAT for one in path]
-    whole = zip(paired(path, flags), flags, strict=True)
-    for own, group in groupby(whole, lambda pair: pair[1]):
+    # What was amended since does not say any more what it said to this library.
+    flags = [formats.origin(one) == FORMAT and not one.version for one in path]
+    whole = path if all(flags) else paired(path, flags)
+    known = await native_bytes.get(store, path)
+    for own, group in groupby(zip(whole, flags, strict=True), lambda pair: pair[1]):
         run = [one for one, _ in group]
         if own:
-            natives += [await binary.native(store, FORMAT, one) for one in run]
+            natives += _exact(run, known)
             tips += [one.id for one in run]
             continue
-        inside = await binary.inline(store, run)
+        inside = [formats.with_bytes(one, known) for one in run]
         made = [_dated(one, run[-1].created_us) for one in formats.native(FORMAT, inside)]
         foreign += range(len(natives), len(natives) + len(made))
         natives += made
@@ -129,7 +180,21 @@ async def show(
     unsure = range(len(natives)) if anew else foreign
     for n, native in zip(unsure, dump([objects[n] for n in unsure]), strict=True):
         natives[n] = native
-    return objects, Chain(tuple(map(Link, map(digest, natives), tips)), root)
+    return objects, Chain(tuple(map(Link, map(digest, natives), tips)), root, None)
+
+
+def _exact(run: Sequence[Message], known: Mapping[str, bytes | None]) -> list[Native]:
+    """The very natives that messages were made of."""
+    found = formats.native(FORMAT, map(native_bytes.with_refs, run))
+    for native, stored in zip(found, run, strict=True):
+        native_bytes.fill(native, stored, known)
+    return found
+
+
+def _binary(holder: Native) -> tuple[str, int] | None:
+    """Where the base64 text of binary content is."""
+    is_one = holder.get("kind") == "binary" and isinstance(holder.get("data"), str)
+    return ("data", 0) if is_one else None
 
 
 def _objects(natives: list[Native], path: Sequence[Message]) -> list[ModelMessage]:
@@ -152,6 +217,21 @@ def _dated(native: Native, created_us: int) -> Native:
         for part in native.get("parts", ())
     ]
     return {"timestamp": at, **native, "parts": parts}
+
+
+def _fault(messages: Sequence[ModelMessage]) -> str:
+    """The place of what can not be said in JSON, as well as it can be told."""
+    for n, one in enumerate(messages):
+        path = f"messages[{n}]"
+        try:
+            plain = ModelMessagesTypeAdapter.dump_python([one], warnings=False)
+            ModelMessagesTypeAdapter.dump_python([one], mode="json", warnings=False)
+        except PydanticSerializationError:
+            return _unsayable(plain[0], path) or path
+        except ValueError:
+            # It contains itself, or has no end that anybody could reach.
+            return path
+    return "messages"
 
 
 def _unsayable(value: Any, path: str) -> str | None:

@@ -13,19 +13,20 @@ from pydantic_ai_harness.step_persistence.conversations import (
     ConversationConflict,
     ConversationSummary,
     SavedConversation,
-    conversation_text,
     ensure_inactive,
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
-from ledgerstone.adapters.pydantic_ai import chains, summaries
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
     APP,
     STATE,
     Heads,
     Place,
+    Seen,
     StoredConversation,
+    moved,
 )
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
@@ -50,7 +51,10 @@ class LedgerConversationStore:
     async def read(
         self, conversation_id: str, *, branch: str = "main"
     ) -> StoredConversation | None:
-        """A conversation with its revision, or None; begun by whatever framework."""
+        """A conversation with its revision, or None without it or its branch.
+
+        It may have been begun by whatever framework.
+        """
         return await self._faces.later(self._read(conversation_id, branch))
 
     async def write(
@@ -59,7 +63,7 @@ class LedgerConversationStore:
         """Messages, usage and deferred requests in one commit; None makes a new conversation.
 
         ConversationConflict when another writer was here since, InvalidValue for what can not be
-        stored, with its place.
+        stored, with its place. The steps of runs that a LedgerStepStore kept are no other writer.
         """
         if not isinstance(conversation, Conversation):
             raise InvalidValue(
@@ -108,7 +112,7 @@ class LedgerConversationStore:
         """Summaries, the latest activity first; `query` looks in names, tags and text."""
         if limit < 1 or offset < 0:
             raise ValueError("limit must be positive and offset nonnegative")
-        return await self._faces.later(self._listing(query, limit, offset, archived))
+        return await self._faces.later(listing.listed(self._heads, query, limit, offset, archived))
 
     async def name(
         self,
@@ -137,10 +141,10 @@ class LedgerConversationStore:
 
     async def _read(self, id: str, branch: str) -> StoredConversation | None:
         place = await self._heads.look(id, branch, messages=True)
-        if place.session is None:
+        if place.session is None or (branch != "main" and place.leaf is None):
             return None
         messages = await self._heads.show(place)
-        known = place.known
+        known = place.known or place.begun
         conversation: Conversation = ConversationTypeAdapter.validate_python(
             {
                 "messages": [],
@@ -159,14 +163,13 @@ class LedgerConversationStore:
     ) -> StoredConversation:
         id = conversation.conversation_id
         natives = chains.dump(conversation.messages)
-        said = ConversationTypeAdapter.dump_python(
-            replace(conversation, messages=[]), mode="json", exclude={"messages"}
-        )
+        rest = replace(conversation, messages=[])
+        try:
+            said = ConversationTypeAdapter.dump_python(rest, mode="json", exclude={"messages"})
+        except ValueError as error:
+            raise InvalidValue("conversation", str(error)) from None
 
         def change(place: Place) -> dict[str, Any]:
-            there = None if place.session is None else place.revision
-            if there != expected:
-                raise ConversationConflict(_moved(id, there))
             mine = dict(place.state.get(STATE, {}))
             mine["heads"] = dict(mine.get("heads", {}))
             mine["heads"][branch] = {
@@ -176,7 +179,9 @@ class LedgerConversationStore:
             }
             return mine
 
-        place = await self._heads.write(id, natives, change, branch=branch, made=self._made(id))
+        place = await self._heads.write(
+            id, natives, change, seen=_seen(expected), branch=branch, made=self._made(id)
+        )
         return StoredConversation(
             conversation=conversation,
             revision=place.revision,
@@ -185,9 +190,11 @@ class LedgerConversationStore:
         )
 
     async def _fork(self, id: str, at: str | None, new_id: str | None) -> StoredConversation:
+        if new_id is not None:
+            ids.check_id(new_id, "new_id")
         place = await self._heads.look(id)
         if place.session is None:
-            raise ConversationConflict(_moved(id, None))
+            raise ConversationConflict(moved(id, place))
         try:
             made = await of(
                 self._store.sessions.fork(id, at=at, new_id=new_id, user=place.session.user)
@@ -199,45 +206,52 @@ class LedgerConversationStore:
         await self._heads.patch(made.id, lambda copy: _begun(copy, origin, whole=whole))
         found = await self._read(made.id, "main")
         if found is None:
-            raise ConversationConflict(_moved(made.id, None))
+            raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
         return found
 
     async def _branch(self, id: str, name: str, at: str | None) -> StoredConversation:
         place = await self._heads.look(id)
+        if place.session is None:
+            raise ConversationConflict(moved(id, place))
         start = at or place.leaf
-        if place.session is None or start is None:
-            raise ConversationConflict(_moved(id, None))
+        if start is None:
+            raise ConversationConflict(f"Conversation {id!r} is empty: nothing to branch from.")
         try:
             await of(self._store.branches.create(id, name, at=start))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
         found = await self._read(id, name)
         if found is None:
-            raise ConversationConflict(_moved(id, None))
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
         return found
 
     async def _records(self, limit: int | None) -> list[Session]:
+        if limit is not None and limit < 1:
+            raise InvalidValue("limit", f"a number from 1 or None expected, got {limit!r}")
         found: list[Session] = []
-        async for session in each(self._sessions()):
+        async for page in listing.pages(self._heads, limit or listing.PAGE_MAX):
+            found += page
             if limit is not None and len(found) >= limit:
                 break
-            found.append(session)
-        return found
+        return found[:limit]
 
     async def _remove(self, id: str, expected: str) -> None:
         place = await self._heads.look(id)
-        there = None if place.session is None else place.revision
-        if there != expected:
-            raise ConversationConflict(_moved(id, there))
-        await self._purge(place)
+        await self._purge(id, place, seen=place.revision == expected)
 
-    async def _purge(self, place: Place) -> None:
-        assert place.session is not None
-        revision = 0 if place.head is None else place.head.revision
+    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
+        if place.session is None or not seen:
+            raise ConversationConflict(moved(id, place))
         try:
-            await of(self._store.sessions.purge(place.session.id, expected_revision=revision))
+            gone = await of(
+                self._store.sessions.purge(
+                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
+                )
+            )
         except RevisionMoved:
-            raise ConversationConflict(_moved(place.session.id, place.revision)) from None
+            raise ConversationConflict(moved(id, place)) from None
+        if not gone.existed:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
 
     async def _save(
         self, summary: ConversationSummary, messages: Sequence[ModelMessage]
@@ -253,14 +267,13 @@ class LedgerConversationStore:
         )
 
         def change(place: Place) -> dict[str, Any]:
-            if summaries.revision(place) != summary.revision:
-                raise ConversationConflict(_moved(summary.id, place.revision))
             mine = dict(place.state.get(STATE, {}))
             mine["summary"] = summaries.saved(updated, mine.get("summary"))
             return mine
 
         made = self._made(summary.id, cwd=summary.workspace or None)
-        place = await self._heads.write(summary.id, natives, change, made=made)
+        seen = summaries.seen(summary)
+        place = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
         return summaries.of_place(place)
 
     async def _get(self, id: str) -> SavedConversation:
@@ -273,42 +286,12 @@ class LedgerConversationStore:
             found = replace(found, message_count=len(messages))
         return SavedConversation(summary=found, messages=messages)
 
-    async def _listing(
-        self, query: str, limit: int, offset: int, archived: bool | None
-    ) -> list[ConversationSummary]:
-        found: list[ConversationSummary] = []
-        async for session in each(self._sessions()):
-            # Activity is never later than the last change, which is what the list goes by.
-            sure = sum(one.updated_at > session.updated_at for one in found)
-            if sure >= limit + offset:
-                break
-            summary = await self._listed(session.id, query, archived)
-            if summary is not None:
-                found.append(summary)
-        found.sort(key=lambda one: (-one.updated_at.timestamp(), one.id))
-        return found[offset : offset + limit]
-
-    async def _listed(
-        self, id: str, query: str, archived: bool | None
-    ) -> ConversationSummary | None:
-        place = await self._heads.look(id, messages=bool(query))
-        if "summary" not in place.state.get(STATE, {}):
-            return None
-        summary = summaries.of_place(place)
-        if archived is not None and (summary.archived_at is not None) != archived:
-            return None
-        if query:
-            messages, _ = await chains.show(self._store, place.path)
-            text = conversation_text(messages) + summaries.text(summary)
-            if query.casefold() not in text.casefold():
-                return None
-        return summary
-
     async def _name(self, naming: summaries.Naming) -> bool:
         done = False
 
         def change(place: Place) -> dict[str, Any]:
             nonlocal done
+            done = False
             mine = dict(place.state.get(STATE, {}))
             if "summary" not in mine:
                 return {}
@@ -318,8 +301,7 @@ class LedgerConversationStore:
             mine["summary"] = summaries.dump(named)
             return mine
 
-        await self._heads.patch(naming.source.id, change)
-        return done
+        return await self._heads.patch(naming.source.id, change) is not None and done
 
     async def _set_archived(self, id: str, archived: bool) -> ConversationSummary:
         def change(place: Place) -> dict[str, Any]:
@@ -338,15 +320,7 @@ class LedgerConversationStore:
 
     async def _delete(self, source: ConversationSummary) -> None:
         place = await self._heads.look(source.id)
-        if place.session is None or summaries.revision(place) != source.revision:
-            raise ConversationConflict("Session changed or was deleted. Refresh the browser.")
-        await self._purge(place)
-
-    def _sessions(self) -> Any:
-        where: dict[str, Any] = {"app": APP}
-        if self._heads.scope is not None:
-            where["user"] = self._heads.scope
-        return self._store.sessions.iter(order="-updated", **where)
+        await self._purge(source.id, place, seen=summaries.revision(place) == source.revision)
 
     def _made(self, id: str, cwd: str | None = None) -> Session:
         tenant = self._store.tenant
@@ -359,18 +333,23 @@ def _now() -> datetime:
     return to_datetime(SystemClock().now_us())
 
 
+def _seen(revision: str | None) -> Seen | None:
+    """A revision as `read` gave it; one that was never given fits nothing."""
+    if revision is None:
+        return None
+    incarnation, _, number = revision.partition(".")
+    digits = incarnation.isdecimal() and number.isdecimal()
+    return Seen(int(incarnation), int(number)) if digits else Seen(0, 0)
+
+
 def _begun(copy: Place, origin: dict[str, Any], *, whole: bool) -> dict[str, Any]:
-    """What a fork knows at its beginning: spent and waiting is only what the whole one had."""
-    kept = ("usage", "deferred") if whole else ()
-    head = {name: copy.known[name] for name in kept if name in copy.known}
-    head |= {"n": 0, "leaf": copy.leaf}
+    """What a fork knows at its beginning: what was spent and waits, where a writer ended."""
+    kept = copy.known if whole else copy.begun
+    head: dict[str, Any] = {"n": 1, "leaf": copy.leaf}
+    head |= {name: kept[name] for name in ("usage", "deferred") if name in kept}
     said: dict[str, Any] = {"heads": {"main": head}, "forked": origin}
     if "summary" in copy.state.get(STATE, {}):
-        said["summary"] = summaries.dump(summaries.of_place(copy))
+        # A name is of a revision, and those of the fork begin anew.
+        summary = replace(summaries.of_place(copy), named_revision=0)
+        said["summary"] = summaries.dump(summary)
     return said
-
-
-def _moved(id: str, there: str | None) -> str:
-    if there is None:
-        return f"Conversation {id!r} is not there (any more)."
-    return f"Conversation {id!r} was changed by another writer; it is at {there}. Reload it."

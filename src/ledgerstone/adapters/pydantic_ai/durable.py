@@ -93,7 +93,7 @@ class Task:
         id = ids.derive("pydantic-ai", "operation", self.session, call)
         known = await of(self.store.executions.get(id))
         if known is None:
-            return await of(
+            known = await of(
                 self.store.executions.start(
                     self.session,
                     id=id,
@@ -101,8 +101,11 @@ class Task:
                     tool=name,
                     arguments={"operation": call},
                     lease=self.lease,
+                    once=True,
                 )
             )
+            if not known.resolved:
+                return known
         if known.status == "succeeded":
             return known
         if known.status != "failed" and not (repeatable or self.repeat_unknown):

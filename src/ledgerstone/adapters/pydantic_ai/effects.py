@@ -24,8 +24,7 @@ _ADAPTER = TypeAdapter(ToolEffectRecord)
 async def record(store: AnyStore, session: str, told: ToolEffectRecord) -> None:
     """Begin an execution, or end the one that is under way."""
     said = _dump(told)
-    attempts = [one for one in await _ours(store, told.run_id) if _call(one) == told.tool_call_id]
-    last = attempts[-1] if attempts else None
+    attempts, last = await _attempts(store, session, told.run_id, told.tool_call_id)
     if last is not None and _said(last) == said:
         return
     if told.status != "started" and last is not None and _continues(last, said):
@@ -33,11 +32,11 @@ async def record(store: AnyStore, session: str, told: ToolEffectRecord) -> None:
         return
     if last is not None and not last.resolved:
         await of(store.executions.finish(last.id, error=SUPERSEDED))
-    name = _name(told, len(attempts))
+    name = _name(told.run_id, told.tool_call_id, attempts)
     await of(
         store.executions.start(
             session,
-            id=ids.derive("pydantic-ai", "effect", session, name),
+            id=_id(session, name),
             call_id=name,
             tool=told.tool_name,
             arguments={MARK: {**said, "status": "started", "ended_at": None}},
@@ -46,22 +45,33 @@ async def record(store: AnyStore, session: str, told: ToolEffectRecord) -> None:
         )
     )
     if told.status != "started":
-        await _finish(store, ids.derive("pydantic-ai", "effect", session, name), told, said)
+        await _finish(store, _id(session, name), told, said)
+
+
+async def of_call(store: AnyStore, session: str, run_id: str, call: str) -> ToolEffectRecord | None:
+    """What is known of one call."""
+    _, last = await _attempts(store, session, run_id, call)
+    return None if last is None else _record(last)
 
 
 async def of_run(store: AnyStore, run_id: str) -> list[ToolEffectRecord]:
     """What is known of each call of a run, in the order they began."""
     found: dict[str, ToolEffectRecord] = {}
-    for one in await _ours(store, run_id):
-        said = _said(one)
-        stamps = {name: _time(said[name]) for name in ("started_at", "ended_at")}
-        found[_call(one)] = _ADAPTER.validate_python({**said, **stamps})
+    for one in await of(store.executions.list(run_id=run_id)):
+        if isinstance(one.arguments, dict) and MARK in one.arguments:
+            record = _record(one)
+            found[record.tool_call_id] = record
     return list(found.values())
 
 
-async def _ours(store: AnyStore, run_id: str) -> list[Execution]:
-    found = await of(store.executions.list(run_id=run_id))
-    return [one for one in found if isinstance(one.arguments, dict) and MARK in one.arguments]
+async def _attempts(
+    store: AnyStore, session: str, run_id: str, call: str
+) -> tuple[int, Execution | None]:
+    """How often a call was begun, and the last time it was."""
+    count, last = 0, None
+    while one := await of(store.executions.get(_id(session, _name(run_id, call, count)))):
+        count, last = count + 1, one
+    return count, last
 
 
 async def _finish(store: AnyStore, id: str, told: ToolEffectRecord, said: dict[str, Any]) -> None:
@@ -72,9 +82,14 @@ async def _finish(store: AnyStore, id: str, told: ToolEffectRecord, said: dict[s
         await of(store.executions.finish(id, error=outcome))
 
 
-def _call(one: Execution) -> str:
-    found: str = one.arguments[MARK]["tool_call_id"]
-    return found
+def _record(one: Execution) -> ToolEffectRecord:
+    said = _said(one)
+    stamps = {name: _time(said[name]) for name in ("started_at", "ended_at")}
+    return _ADAPTER.validate_python({**said, **stamps})
+
+
+def _id(session: str, name: str) -> str:
+    return ids.derive("pydantic-ai", "effect", session, name)
 
 
 def _said(one: Execution) -> dict[str, Any]:
@@ -93,12 +108,12 @@ def _continues(last: Execution, said: dict[str, Any]) -> bool:
     return not last.resolved and begun["tool_name"] == said["tool_name"]
 
 
-def _name(told: ToolEffectRecord, attempt: int) -> str:
+def _name(run_id: str, call: str, attempt: int) -> str:
     """Calls of one session need different names, and providers use theirs again in each run."""
-    name = f"{told.run_id}:{told.tool_call_id}" + (f"#{attempt + 1}" if attempt else "")
+    name = f"{run_id}:{call}" + (f"#{attempt + 1}" if attempt else "")
     if len(name) <= ids.ID_CHARS_MAX:
         return name
-    return ids.derive(told.run_id, told.tool_call_id, str(attempt))
+    return ids.derive(run_id, call, str(attempt))
 
 
 def _dump(told: ToolEffectRecord) -> dict[str, Any]:

@@ -3,33 +3,35 @@
 A conversation is a session; its messages are the path of a branch. What pydantic-ai knows beyond
 messages lies in the session's state, and is written by the commit that writes the messages:
 
-    {"heads": {branch: {"n": revision, "leaf": node, "usage": .., "deferred": ..}}, "summary": {..}}
+    {"heads": {branch: {"n": number, "leaf": node, "at": commit, "usage": .., "deferred": ..}},
+     "summary": {..}}
 
 A writer may say any list if nothing happened since it read; whoever else wrote to the session is
-noticed by the leaf. What another framework added is no conflict for a writer whose list has it.
+noticed by the leaf, and their commits are counted in the number that a reader is given. What
+another framework added since is no conflict for a writer whose list has it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_ai.conversation import Conversation
 from pydantic_ai_harness.step_persistence.conversations import ConversationConflict
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
-from ledgerstone.adapters.pydantic_ai.binary import Native
 from ledgerstone.adapters.pydantic_ai.chains import Chain
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
-from ledgerstone.errors import RevisionMoved, SessionDeleted
+from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
 from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import Head, Session
 
 APP = "pydantic-ai"
@@ -40,6 +42,13 @@ TRIES = 10
 CHAINS_KEPT = 64
 
 Change = Callable[["Place"], dict[str, Any]]
+
+
+class Seen(NamedTuple):
+    """What a writer has read: which life of a session, and which writing of a branch of it."""
+
+    incarnation: int
+    number: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +80,26 @@ class Place:
         return found
 
     @property
-    def number(self) -> int:
-        """How often the branch was written by this adapter."""
+    def begun(self) -> dict[str, Any]:
+        """What was kept for a branch that was written up to here: a new one begins with it."""
+        heads: dict[str, dict[str, Any]] = self.state.get(STATE, {}).get("heads", {})
+        return next((one for one in heads.values() if one.get("leaf") == self.leaf), {})
+
+    @property
+    def commits(self) -> int:
+        return 0 if self.head is None else self.head.revision
+
+    @property
+    def written(self) -> int:
+        """The number that the last write of this adapter gave to the branch."""
         return int(self.known.get("n", 0))
+
+    @property
+    def number(self) -> int:
+        """Which writing of the branch this is; those of others count from the last of ours."""
+        if self.untouched:
+            return self.written
+        return self.written + max(1, self.commits - int(self.known.get("at", 0)))
 
     @property
     def incarnation(self) -> int:
@@ -84,6 +110,15 @@ class Place:
         """Another one after delete and create, since the incarnation is in it."""
         return f"{self.incarnation}.{self.number}"
 
+    def fits(self, seen: Seen | None) -> bool:
+        """Whether a writer who has seen that may write; None expects that there is nothing.
+
+        Whoever missed what others wrote may still go on from it, so that is looked at later.
+        """
+        if self.session is None or seen is None:
+            return seen is None and (self.session is None or (not self.known and self.untouched))
+        return seen.incarnation == self.incarnation and self.written <= seen.number <= self.number
+
     @property
     def leaf(self) -> str | None:
         if self.head is None or self.branch == "main":
@@ -93,11 +128,10 @@ class Place:
     @property
     def untouched(self) -> bool:
         """Whether nobody but this adapter moved the branch since it was written."""
-        if self.leaf == self.known.get("leaf"):
-            return True
         steps = self.state.get(STEPS) or {}
-        came_from_here = steps.get("from") == self.known.get("leaf")
-        return self.branch == "main" and came_from_here and steps.get("leaf") == self.leaf
+        if self.branch == "main" and steps and steps["leaf"] == self.leaf:
+            return bool(steps["from"] == self.known.get("leaf"))
+        return bool(self.leaf == self.known.get("leaf"))
 
 
 class Heads:
@@ -108,7 +142,9 @@ class Heads:
         self.scope = scope
         self._chains: OrderedDict[tuple[str, str], tuple[str, Chain]] = OrderedDict()
 
-    async def look(self, id: str, branch: str = "main", *, messages: bool = False) -> Place:
+    async def look(
+        self, id: str, branch: str = "main", *, messages: bool = False, deleted: bool = False
+    ) -> Place:
         """One reading; without messages unless asked for. A session out of scope is not there."""
         tenant, session = self.store.tenant or "", ids.check_id(id, "conversation_id")
         queries: list[Any] = [
@@ -117,12 +153,13 @@ class Heads:
             GetDocument(tenant=tenant, session=session, name="state"),
         ]
         if messages:
-            queries.append(ReadMessages(tenant=tenant, session=session, branch=branch))
-        found, head, state, *path = await of(self.store.read(*queries))
+            path = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=deleted)
+            queries.append(path)
+        found, head, state, *rest = await of(self.store.read(*queries))
         if found is None or found.deleted_us is not None or not self.sees(found):
             return Place(None, None, {}, (), branch, hidden=found is not None)
         said = {} if state is None else decode_json(state)
-        return Place(found, head, said, path[0] if messages else (), branch)
+        return Place(found, head, said, rest[0] if messages else (), branch)
 
     def sees(self, session: Session) -> bool:
         return self.scope is None or session.user == self.scope
@@ -130,7 +167,8 @@ class Heads:
     async def show(self, place: Place) -> list[Any]:
         """The messages of a reading; what they are is remembered for the write that follows."""
         messages, chain = await chains.show(self.store, place.path)
-        self._remember(place, chain)
+        if chains.is_whole(place.path, place.leaf):
+            self._remember(place, chain._replace(gone=frozenset()))
         return messages
 
     async def write(
@@ -139,32 +177,39 @@ class Heads:
         natives: list[Native],
         change: Change,
         *,
+        seen: Seen | None,
         branch: str = "main",
         made: Session,
     ) -> Place:
         """Make the branch exactly this list and merge what `change` says, in one commit.
 
-        `change` sees the place as it is and refuses by ConversationConflict. Answers the place
+        ConversationConflict when the writer has not seen what is there. Answers the place
         afterwards.
         """
         digests = [chains.digest(one) for one in natives]
         for _ in range(TRIES):
             place = await self.look(id, branch)
-            said = change(place)
             if place.hidden:
                 raise ConversationConflict(f"Conversation {id!r} is not to be had.")
+            if not place.fits(seen):
+                raise ConversationConflict(moved(id, place))
             chain = await self._chain(place)
             kept, tip = chain.common(digests)
             if kept < len(chain.links):
                 chain = await self._chain(place, anew=True)
                 kept, tip = chain.common(digests)
-            if not place.untouched and kept < len(chain.links):
+            if seen is not None and seen.number != place.number and kept < len(chain.links):
                 raise ConversationConflict(
                     f"Conversation {id!r} has messages that this writer has not seen. Reload it."
                 )
+            if chain.gone and not chain.gone.isdisjoint(digests):
+                raise ConversationConflict(
+                    f"Messages of conversation {id!r} were deleted or changed. Reload it."
+                )
+            said = change(place)
             try:
                 return await self._commit(place, made, said, natives, digests, chain, kept, tip)
-            except RevisionMoved:
+            except (RevisionMoved, SessionNotFound):
                 continue
             except SessionDeleted:
                 raise ConversationConflict(f"Conversation {id!r} was deleted.") from None
@@ -179,11 +224,13 @@ class Heads:
             said = change(place)
             if not said:
                 return place
-            turn = self.store.turns.begin(id, expected_revision=_revision(place))
+            turn = self.store.turns.begin(
+                id, expected_revision=place.commits, expected_incarnation=place.incarnation
+            )
             turn.state(**{STATE: said})
             try:
                 await of(turn.commit())
-            except RevisionMoved:
+            except (RevisionMoved, SessionNotFound):
                 continue
             return Place(place.session, place.head, {**place.state, STATE: said}, ())
         raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
@@ -202,15 +249,15 @@ class Heads:
         turn = self.store.turns.begin(
             made.id,
             branch=place.branch,
-            expected_revision=_revision(place),
+            expected_revision=place.commits,
+            expected_incarnation=0 if place.session is None else place.incarnation,
             create=made if place.session is None else False,
         )
         leaf = place.leaf
         if kept < len(chain.links):
             leaf = turn.node(REWRITE, {"kept": kept}, parent=tip).id
         names = ids.new_ids(len(natives) - kept)
-        # A copy, since keeping changes it and the commit may have to be made again.
-        fresh = await chains.keep(self.store, deepcopy(natives[kept:]), names)
+        fresh = await chains.keep(self.store, natives[kept:], names, first=kept)
         turn.add(*fresh)
         # Told again after a rewrite, an answer was still paid for once.
         known = {link.digest for link in chain.links}
@@ -220,12 +267,18 @@ class Heads:
         chains.count(turn, new)
         leaf = fresh[-1].id if fresh else leaf
         heads = dict(said.get("heads", {}))
-        heads[place.branch] = {**heads.get(place.branch, {}), "n": place.number + 1, "leaf": leaf}
-        state = {**place.state, STATE: {**said, "heads": heads}}
-        turn.state(**{STATE: state[STATE], STEPS: None})
+        mark = {"n": place.number + 1, "leaf": leaf, "at": place.commits + 1}
+        heads[place.branch] = {**heads.get(place.branch, {}), **mark}
+        changed: dict[str, Any] = {STATE: {**said, "heads": heads}}
+        if place.branch == "main":
+            changed[STEPS] = None
+        turn.state(**changed)
         answer = await of(turn.commit())
         session = place.session or await of(self.store.sessions.get(made.id)) or made
-        done = Place(session, Head(revision=answer.revision), state, (), place.branch)
+        head = Head(
+            revision=answer.revision, leaf=leaf, branches=[Branch(name=place.branch, leaf=leaf)]
+        )
+        done = Place(session, head, {**place.state, **changed}, (), place.branch)
         self._remember(done, chain.grown(kept, digests[kept:], names))
         return done
 
@@ -237,23 +290,28 @@ class Heads:
         tag, chain = self._chains.get(key, ("", Chain()))
         if tag == _tag(place) and not anew:
             return chain
-        full = await self.look(place.session.id, place.branch, messages=True)
-        return (await chains.show(self.store, full.path, anew=anew))[1]
+        full = await self.look(place.session.id, place.branch, messages=True, deleted=True)
+        return await chains.standing(self.store, full.path, anew=anew)
 
     def _remember(self, place: Place, chain: Chain) -> None:
         if place.session is None:
             return
         key = (place.session.id, place.branch)
+        # Taken out and put in again, since another thread may drop the oldest in between.
+        self._chains.pop(key, None)
         self._chains[key] = (_tag(place), chain)
-        self._chains.move_to_end(key)
         if len(self._chains) > CHAINS_KEPT:
             self._chains.popitem(last=False)
 
 
-def _revision(place: Place) -> int:
-    return 0 if place.head is None else place.head.revision
+def moved(id: str, there: Place) -> str:
+    """What to tell a writer who is not up to date."""
+    if there.session is None:
+        return f"Conversation {id!r} is not there (any more)."
+    at = there.revision
+    return f"Conversation {id!r} was changed by another writer; it is at {at}. Reload it."
 
 
 def _tag(place: Place) -> str:
     """What a remembered chain is good for: the session as it stood after one commit."""
-    return f"{place.incarnation}/{_revision(place)}"
+    return f"{place.incarnation}/{place.commits}"

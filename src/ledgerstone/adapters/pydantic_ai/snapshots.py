@@ -7,7 +7,6 @@ both begin with is shared, also with the conversation itself.
 from __future__ import annotations
 
 from collections import OrderedDict
-from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ CHAINS_KEPT = 64
 class Base(NamedTuple):
     """What stands on a branch after one commit."""
 
+    incarnation: int
     revision: int
     leaf: str | None
     chain: Chain
@@ -50,20 +50,22 @@ class Snapshots:
         self._store = store
         self._branch = branch
         self._keep = keep
-        self._chains: OrderedDict[tuple[str, str], Chain] = OrderedDict()
+        self._chains: OrderedDict[tuple[str, int, str], Chain] = OrderedDict()
         self._bases: dict[str, Base] = {}
 
     async def save(self, session: str, snapshot: ContinuableSnapshot) -> None:
         """Write one, unless its key says that it was; then forget what is not to be kept."""
         natives = chains.dump(snapshot.messages)
-        newest = await self._nodes(session, snapshot.run_id, limit=1)
-        mark = high_water(snapshot.idempotency_key, newest)
-        if mark is None or await self._is_known(session, snapshot):
-            return
         digests = [chains.digest(native) for native in natives]
         for left in range(TRIES, -1, -1):
+            base = await self._base(session)
+            # After the base, whose revision guards the commit: nobody saves the same in between.
+            newest = await self._nodes(session, snapshot.run_id, limit=1)
+            mark = high_water(snapshot.idempotency_key, newest)
+            if mark is None or await self._is_known(session, snapshot):
+                return
             try:
-                await self._write(session, snapshot, natives, digests, mark, newest)
+                await self._write(session, base, snapshot, natives, digests, mark, newest)
                 break
             except RevisionMoved:
                 if not left:
@@ -92,8 +94,7 @@ class Snapshots:
         path = []
         if tip is not None:
             path = await of(self._store.messages.history(node.session, at=tip))
-        messages, chain = await chains.show(self._store, path)
-        self._remember(node.session, body["run_id"], chain)
+        messages, _ = await chains.show(self._store, path)
         stamp = datetime.fromisoformat(body.pop("timestamp"))
         return ContinuableSnapshot(**body, timestamp=stamp, messages=messages)
 
@@ -114,34 +115,41 @@ class Snapshots:
     async def _write(
         self,
         session: str,
+        base: Base,
         snapshot: ContinuableSnapshot,
         natives: list[Any],
         digests: list[bytes],
         mark: dict[str, Any],
         before: list[Node],
     ) -> None:
-        base = await self._base(session)
         if base.chain.common(digests)[0] < len(base.chain.links):
-            base = await self._base(session, anew=True)
-        own = await self._own(session, snapshot.run_id, before)
+            looked, base = base, await self._base(session, anew=True)
+            if base.revision != looked.revision:
+                raise RevisionMoved(looked.revision, base.revision, session)
+        key = (session, base.incarnation, snapshot.run_id)
+        own = await self._own(key, before)
         goes_on = base.chain.common(digests)[0] == len(base.chain.links)
-        on_path = goes_on and snapshot.state == "complete" and self._branch is not None
+        stale = not (base.chain.gone or frozenset()).isdisjoint(digests)
+        fits = goes_on and not stale
+        on_path = fits and snapshot.state == "complete" and self._branch is not None
         longer = own.common(digests)[0] > base.chain.common(digests)[0]
         chain = own if longer and not on_path else base.chain
         same, tip = chain.common(digests)
         names = ids.new_ids(len(natives) - same)
         fresh = await chains.keep(
-            self._store, deepcopy(natives[same:]), names, run_id=snapshot.run_id
+            self._store, natives[same:], names, run_id=snapshot.run_id, first=same
         )
         end = names[-1] if names else tip
         node = _node(snapshot, end if natives else None, mark)
         if on_path:
             revision = await self._commit(session, base, fresh, node, end)
             grown = chain.grown(same, digests[same:], names)
-            self._bases[session] = Base(revision, end, grown)
+            self._bases[session] = Base(base.incarnation, revision, end, grown)
         else:
             await self._hang(session, base.revision, fresh, node, tip if same else None)
-        self._remember(session, snapshot.run_id, chain.grown(same, digests[same:], names))
+            # One commit more, and the branch stands where it stood.
+            self._bases[session] = base._replace(revision=base.revision + 1)
+        self._remember(key, chain.grown(same, digests[same:], names))
 
     async def _commit(
         self, session: str, base: Base, fresh: list[Message], node: Node, end: str | None
@@ -151,6 +159,7 @@ class Snapshots:
             session,
             branch=self._branch or "main",
             expected_revision=base.revision,
+            expected_incarnation=base.incarnation,
             run_id=node.run_id,
         )
         turn.add(*fresh)
@@ -183,29 +192,30 @@ class Snapshots:
     async def _base(self, session: str, *, anew: bool = False) -> Base:
         """What stands on the branch; known from before unless somebody wrote to the session."""
         tenant, branch = self._store.tenant or "", self._branch or "main"
-        head = await of(self._store.sessions.head(session))
-        revision = 0 if head is None else head.revision
+        head = await of(self._store.sessions.head(session)) or Head()
         known = self._bases.get(session)
-        if known is not None and known.revision == revision and known.anew >= anew:
+        now = (head.incarnation, head.revision)
+        if known is not None and (known.incarnation, known.revision) == now and known.anew >= anew:
             return known
-        query = ReadMessages(tenant=tenant, session=session, branch=branch)
-        head, path = await of(self._store.read(GetHead(tenant=tenant, id=session), query))
-        chain = (await chains.show(self._store, path, anew=anew))[1]
-        base = Base(0 if head is None else head.revision, _leaf(head, branch), chain, anew)
+        query = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=True)
+        found, path = await of(self._store.read(GetHead(tenant=tenant, id=session), query))
+        head = found or Head()
+        chain = await chains.standing(self._store, path, anew=anew)
+        base = Base(head.incarnation, head.revision, _leaf(head, branch), chain, anew)
         if len(self._bases) >= CHAINS_KEPT:
             self._bases.clear()
         self._bases[session] = base
         return base
 
-    async def _own(self, session: str, run_id: str, before: list[Node]) -> Chain:
+    async def _own(self, key: tuple[str, int, str], before: list[Node]) -> Chain:
         """The history of the run's last snapshot."""
-        known = self._chains.get((session, run_id))
+        known = self._chains.get(key)
         if known is not None:
             return known
         tip = before[-1].body["tip"] if before else None
         if tip is None:
             return Chain()
-        path = await of(self._store.messages.history(session, at=tip))
+        path = await of(self._store.messages.history(key[0], at=tip))
         return (await chains.show(self._store, path))[1]
 
     async def _prune(self, session: str, run_id: str, keep: int) -> None:
@@ -217,9 +227,10 @@ class Snapshots:
         if gone:
             await of(self._store.nodes.tombstone(session, gone))
 
-    def _remember(self, session: str, run_id: str, chain: Chain) -> None:
-        self._chains[session, run_id] = chain
-        self._chains.move_to_end((session, run_id))
+    def _remember(self, key: tuple[str, int, str], chain: Chain) -> None:
+        # Taken out and put in again, since another thread may drop the oldest in between.
+        self._chains.pop(key, None)
+        self._chains[key] = chain
         if len(self._chains) > CHAINS_KEPT:
             self._chains.popitem(last=False)
 
@@ -273,7 +284,7 @@ def _node(snapshot: ContinuableSnapshot, tip: str | None, mark: dict[str, Any]) 
     )
 
 
-def _leaf(head: Head | None, branch: str) -> str | None:
-    if head is None or branch == "main":
-        return None if head is None else head.leaf
+def _leaf(head: Head, branch: str) -> str | None:
+    if branch == "main":
+        return head.leaf
     return next((one.leaf for one in head.branches if one.name == branch), None)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 from pydantic_ai_harness.step_persistence import RunRecord, StepEvent
 
@@ -46,17 +47,20 @@ def end_of(event: StepEvent) -> dict[str, Any]:
     return {"status": "done", "termination": {"type": "error", "value": error}}
 
 
-def run_of(record: RunRecord, session: str) -> Run:
-    """The run; what ours has no field for is in its details."""
+def run_of(record: RunRecord, session: str, known: Run | None) -> Run:
+    """The run; what ours has no field for is in its details.
+
+    What became of a run that is known already is not for a registration to take back.
+    """
     started = record.started_at
     said = {**asdict(record), "started_at": started.isoformat()}
-    return Run(
-        id=record.run_id,
-        session=session,
+    run = known or Run(id=record.run_id, session=session)
+    return replace(
+        run,
         agent=record.agent_name or "",
         parent_run=record.parent_run_id,
-        details={DETAIL: said},
-        created_us=to_us(started) if started.tzinfo else 0,
+        details={**run.details, DETAIL: said},
+        created_us=to_us(started) if started.tzinfo else run.created_us,
     )
 
 

@@ -7,10 +7,9 @@ executions, so that `executions.unresolved` and `sessions.recovery` know of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from msgspec.structs import replace
 from pydantic_ai_harness.step_persistence import (
     ContinuableSnapshot,
     RunRecord,
@@ -24,7 +23,7 @@ from ledgerstone.adapters.pydantic_ai import effects, step_records
 from ledgerstone.adapters.pydantic_ai.heads import APP
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import IncarnationMoved, InvalidValue, SessionNotFound
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
@@ -36,8 +35,9 @@ class LedgerStepStore:
     """A StepStore: StepPersistence(store=LedgerStepStore(store)).
 
     The messages of complete snapshots become the conversation, as long as they continue what
-    stands on `branch`; with branch=None they only hang beside it. `max_snapshots_per_run` as of the
-    stores of the harness: the newest and the newest complete one always stay.
+    stands on `branch`; with branch=None they only hang beside it. Sessions that it makes belong to
+    `user`, the scope of a LedgerConversationStore. `max_snapshots_per_run` as of the stores of the
+    harness: the newest and the newest complete one always stay.
     """
 
     def __init__(
@@ -45,10 +45,12 @@ class LedgerStepStore:
         store: AnyStore,
         *,
         branch: str | None = "main",
+        user: str | None = None,
         max_snapshots_per_run: int | None = None,
     ) -> None:
         self._faces = Faces(store)
         self._store = store
+        self._user = None if user is None else ids.check_id(user, "user")
         self._snapshots = Snapshots(store, branch, max_snapshots_per_run)
         self._sessions: dict[str, str] = {}
 
@@ -96,8 +98,7 @@ class LedgerStepStore:
         await self._faces.later(self._record(record))
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
-        found = await self._faces.later(self._effects(run_id))
-        return next((one for one in found if one.tool_call_id == tool_call_id), None)
+        return await self._faces.later(self._effect(run_id, tool_call_id))
 
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """Calls that began and did not end: after a crash nobody knows what they did."""
@@ -113,11 +114,8 @@ class LedgerStepStore:
             raise InvalidValue(
                 "conversation_id", f"run {record.run_id!r} belongs to session {session!r} already"
             )
-        old = await of(self._store.runs.get(record.run_id))
-        made = step_records.run_of(record, session)
-        # What became of the run is not for a registration to take back.
-        kept = made if old is None else replace(made, status=old.status)
-        await of(self._store.runs.put(kept))
+        known = await of(self._store.runs.get(record.run_id))
+        await of(self._store.runs.put(step_records.run_of(record, session, known)))
 
     async def _run(self, run_id: str) -> Run | None:
         found = await of(self._store.runs.get(run_id))
@@ -137,15 +135,16 @@ class LedgerStepStore:
         return sorted(found, key=lambda record: record.started_at)
 
     async def _append(self, event: StepEvent) -> None:
-        session = await self._home(event.run_id, event.conversation_id, create=True)
-        order = event_order()
-        key = f"{EVENT}{order:020d}"
-        if event.idempotency_key is not None:
-            key = EVENT + ids.derive(event.idempotency_key)
-        body = {**step_records.dump_event(event), "order": order}
-        await of(self._store.nodes.annotate(session, anchor(event.run_id), {key: body}))
-        if event.kind in ENDS:
-            await of(self._store.runs.update(event.run_id, **step_records.end_of(event)))
+        once = event.idempotency_key
+        key = EVENT + (ids.new_id() if once is None else ids.derive(once))
+        note = {key: {**step_records.dump_event(event), "order": event_order()}}
+
+        async def write(session: str) -> None:
+            await of(self._store.nodes.annotate(session, anchor(event.run_id), note))
+            if event.kind in ENDS:
+                await of(self._store.runs.update(event.run_id, **step_records.end_of(event)))
+
+        await self._at_home(event.run_id, event.conversation_id, write)
 
     async def _events(self, run_id: str) -> list[StepEvent]:
         session = await self._home(run_id)
@@ -158,8 +157,10 @@ class LedgerStepStore:
         return [step_records.read_event(body) for body in bodies]
 
     async def _save(self, snapshot: ContinuableSnapshot) -> None:
-        session = await self._home(snapshot.run_id, snapshot.conversation_id, create=True)
-        await self._snapshots.save(session, snapshot)
+        async def write(session: str) -> None:
+            await self._snapshots.save(session, snapshot)
+
+        await self._at_home(snapshot.run_id, snapshot.conversation_id, write)
 
     async def _kept(
         self, run_id: str, interrupted: bool, limit: int | None
@@ -170,11 +171,29 @@ class LedgerStepStore:
         return await self._snapshots.read(session, run_id, interrupted=interrupted, limit=limit)
 
     async def _record(self, record: ToolEffectRecord) -> None:
-        session = await self._home(record.run_id, None, create=True)
-        await effects.record(self._store, session, record)
+        async def write(session: str) -> None:
+            await effects.record(self._store, session, record)
+
+        await self._at_home(record.run_id, None, write)
+
+    async def _effect(self, run_id: str, call: str) -> ToolEffectRecord | None:
+        session = await self._home(run_id)
+        if session is None:
+            return None
+        return await effects.of_call(self._store, session, run_id, call)
 
     async def _effects(self, run_id: str) -> Sequence[ToolEffectRecord]:
         return await effects.of_run(self._store, ids.check_id(run_id, "run_id"))
+
+    async def _at_home(
+        self, run_id: str, conversation: str | None, write: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Write to the session of a run; once more if it was purged since it was looked up."""
+        try:
+            await write(await self._home(run_id, conversation, create=True))
+        except (SessionNotFound, IncarnationMoved):
+            self._sessions.pop(run_id, None)
+            await write(await self._home(run_id, conversation, create=True))
 
     async def _home(self, run_id: str, conversation: str | None = None, **how: bool) -> Any:
         """The session of a run; with `create`, it is there afterwards, and its node in it."""
@@ -191,7 +210,7 @@ class LedgerStepStore:
         node = await of(self._store.nodes.get(session, anchor(run_id)))
         if node is None and not how.get("create"):
             return None
-        if node is None:
+        if node is None or found is None:
             await self._begin(session, run_id)
         if len(self._sessions) >= RUNS_KEPT:
             self._sessions.clear()
@@ -199,7 +218,7 @@ class LedgerStepStore:
         return session
 
     async def _begin(self, session: str, run_id: str) -> None:
-        made = Session(id=session, tenant=self._store.tenant or "", app=APP)
+        made = Session(id=session, tenant=self._store.tenant or "", app=APP, user=self._user)
         node = Node(id=anchor(run_id), kind=RUN, body={"run": run_id}, parent=None, run_id=run_id)
         await of(self._store.nodes.append(session, node, on_path=False, create=made))
         if await of(self._store.runs.get(run_id)) is None:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
 
-from ledgerstone.adapters.pydantic_ai.heads import STATE, Place
+from ledgerstone.adapters.pydantic_ai.heads import STATE, Place, Seen
 
 INCARNATION_BITS = 32
 _ADAPTER = TypeAdapter(ConversationSummary)
@@ -26,6 +26,12 @@ _NAMED = (
 def revision(place: Place) -> int:
     """The revision as the harness counts: a number, another one after delete and create."""
     return (place.incarnation - 1 << INCARNATION_BITS) + place.number
+
+
+def seen(summary: ConversationSummary) -> Seen | None:
+    """What the writer of a summary has read; None for a new one."""
+    incarnation, number = divmod(summary.revision, 1 << INCARNATION_BITS)
+    return Seen(incarnation + 1, number) if summary.revision else None
 
 
 def dump(summary: ConversationSummary) -> dict[str, Any]:
