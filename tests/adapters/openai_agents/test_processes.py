@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,11 +21,19 @@ CONTEXT = multiprocessing.get_context("forkserver")
 
 @pytest.fixture(scope="module", autouse=True)
 def prepared() -> Iterator[None]:
-    """Processes come from one that has imported the SDK already, which takes seconds."""
+    """Processes come from one that has imported the SDK already, which takes seconds.
+
+    There is one such server in a process. Other tests may have started theirs: it has to end.
+    """
+    server: Any = forkserver._forkserver
+    before = server._preload_modules
+    server._stop()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         CONTEXT.set_forkserver_preload([desk_of.__name__])
         yield
+    server._stop()
+    server._preload_modules = before
 
 
 @pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.slow)))
