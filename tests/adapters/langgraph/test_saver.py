@@ -358,3 +358,24 @@ def test_a_session_that_was_made_before(adapter_store: Store) -> None:
     session = adapter_store.sessions.get("t")
     assert session is not None
     assert session.title == "Oslo"
+
+
+@pytest.mark.parametrize("foreign", [[], ["before"]])
+def test_going_back_to_where_nothing_was_said(adapter_store: Store, foreign: list[str]) -> None:
+    def shown() -> list[str]:
+        return [message.text for message in adapter_store.messages.history("t")]
+
+    for text in foreign:
+        adapter_store.messages.append("t", {"role": "user", "content": text}, create=True)
+    saver = LedgerSaver(adapter_store)
+    first = put(saver, thread("t"), {"x": 1})
+    put(saver, first, {"x": 1, "messages": [HumanMessage("once", id="1")]})
+    assert shown() == [*foreign, "once"]
+    again = put(LedgerSaver(adapter_store), first, {"x": 2})
+    assert shown() == foreign
+    put(saver, again, {"x": 2, "messages": [HumanMessage("anew", id="2")]})
+    assert shown() == [*foreign, "anew"]
+    assert values(LedgerSaver(adapter_store), thread("t"))["messages"] == [
+        HumanMessage("anew", id="2")
+    ]
+    assert adapter_store.admin.verify("t").ok

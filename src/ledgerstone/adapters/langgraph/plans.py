@@ -30,7 +30,7 @@ from ledgerstone.adapters.langgraph.values import (
     has_new,
     main_channel,
 )
-from ledgerstone.commands.nodes import GetNode
+from ledgerstone.commands.nodes import GetNode, ReadMessages
 from ledgerstone.errors import LeafMoved
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
@@ -102,8 +102,11 @@ async def plan(
     kept = {name for name, tree in trees.items() if chain_key(tree) is not None}
     main = None if aside or place.ns else main_channel({*lists, *kept})
     await _plan_lists(core, place, given, known, made, lists, trees, before, main)
-    if main is None and not aside and not place.ns and _is_emptied(rest, given, before):
-        made.start, made.last_message = True, None
+    if main is None and not aside and not place.ns:
+        if _is_emptied(rest, given, before):
+            made.start, made.last_message = True, None
+        elif place.checkpoint != facts.latest.get(""):
+            await _go_back(core, place, made)
     for name in rest:
         trees[name] = _write(core, known, made, name, given.values[name])
     _say(core, place, given, made, trees)
@@ -185,6 +188,19 @@ def _is_emptied(names: Sequence[str], given: Given, before: State) -> bool:
         chain_key(before.values.get(name)) is not None and given.values[name] == []
         for name in names
     )
+
+
+async def _go_back(core: Shared, place: Place, made: Plan) -> None:
+    """Stand where an older checkpoint without messages stood; those after it are not shown."""
+    tenant, session, node = core.tenant, place.session, None
+    if place.node is not None:
+        [node] = await core.read(GetNode(tenant=tenant, session=session, id=place.node))
+    if node is None:
+        made.start, made.last_message = True, None
+        return
+    [before] = await core.read(ReadMessages(tenant=tenant, session=session, at=node.id, last=1))
+    made.parent = node.id
+    made.last_message = before[0].id if before else None
 
 
 async def _base(core: Shared, place: Place, tree: Tree) -> Chain:
