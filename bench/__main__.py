@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from bench import machine, publish, table
+from bench.adapters.stand import AdapterStand
+from bench.adapters.workloads import WORKLOADS as OF_ADAPTERS
 from bench.postgres.stand import PostgresStand
 from bench.postgres.workloads import WORKLOADS as ON_POSTGRES
 from bench.remote import ContenderFailed
@@ -39,18 +41,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    known: dict[str, Any] = {**WORKLOADS, **ON_POSTGRES}
-    workloads = "\n".join(f"  {name:4} {one.title}" for name, one in known.items())
+    workloads = "\n".join(f"  {name:4} {one.title}" for name, one in KNOWN.items())
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__,
-        epilog=f"workloads (W and RSS on SQLite, P on a throwaway PostgreSQL):\n{workloads}\n\n"
-        "All of them take about eighteen minutes, eight of them on PostgreSQL; --quick takes "
-        "about three.\n--only sqlite and --only postgres choose a half. Messages about progress "
-        "go to stderr.",
+        epilog="workloads (W and RSS on SQLite, P on a throwaway PostgreSQL, A of the adapters on "
+        f"both):\n{workloads}\n\n"
+        "All of them take about twenty-five minutes; --quick takes about five.\n--only sqlite, "
+        "--only postgres and --only adapters choose a part. Messages about progress go to stderr.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="about three minutes; smaller stores")
+    parser.add_argument("--quick", action="store_true", help="about five minutes; smaller stores")
     parser.add_argument("--tiny", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only", type=chosen, default=list(NAMES), metavar="W1,P3,RSS")
     parser.add_argument("--no-peers", action="store_true", help="floors and Ledgerstone only")
@@ -70,13 +71,18 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-NAMES: Final = (*WORKLOADS, *ON_POSTGRES)
-HALVES: Final = {"SQLITE": tuple(WORKLOADS), "POSTGRES": tuple(ON_POSTGRES)}
+KNOWN: Final[dict[str, Any]] = {**WORKLOADS, **ON_POSTGRES, **OF_ADAPTERS}
+NAMES: Final = tuple(KNOWN)
+PARTS: Final = {
+    "SQLITE": tuple(WORKLOADS),
+    "POSTGRES": tuple(ON_POSTGRES),
+    "ADAPTERS": tuple(OF_ADAPTERS),
+}
 
 
 def chosen(text: str) -> list[str]:
     words = [word.strip().upper() for word in text.split(",")]
-    names = [name for word in words for name in HALVES.get(word, (word,))]
+    names = [name for word in words for name in PARTS.get(word, (word,))]
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(NAMES)}")
@@ -100,28 +106,28 @@ def run(directory: Path, seed: int, options: argparse.Namespace) -> Report:
         machine=machine.describe(directory),
     )
     with_peers = not options.no_peers
-    halves: tuple[tuple[type[Stand], dict[str, Any]], ...] = (
+    parts: tuple[tuple[type[Stand], dict[str, Any]], ...] = (
         (Stand, WORKLOADS),
         (PostgresStand, ON_POSTGRES),
+        (AdapterStand, OF_ADAPTERS),
     )
-    for kind, workloads in halves:
+    for kind, workloads in parts:
         names = [name for name in options.only if name in workloads]
         if names:
             stand = kind(directory, seed, sizes, with_peers=with_peers)
-            half(report, stand, {name: workloads[name] for name in names}, options)
+            part(report, stand, {name: workloads[name] for name in names}, options)
     report.seconds = time.monotonic() - start
     return report
 
 
-def half(
+def part(
     report: Report, stand: Stand, workloads: dict[str, Any], options: argparse.Namespace
 ) -> None:
     """The workloads of one stand; the next one starts on an idle machine."""
     # Few workloads take their usual time each, unless somebody named the whole time.
     shares = 1.0
     if options.seconds is not None:
-        known: dict[str, Any] = {**WORKLOADS, **ON_POSTGRES}
-        shares = sum(known[name].share for name in options.only) or 1.0
+        shares = sum(KNOWN[name].share for name in options.only) or 1.0
     try:
         for name, workload in workloads.items():
             stand.say(f"{name}: {workload.title}")
@@ -141,6 +147,8 @@ def half(
         stand.close()
     if isinstance(stand, PostgresStand):
         report.postgres_notes += stand.notes
+    elif isinstance(stand, AdapterStand):
+        report.adapter_notes += stand.notes
     else:
         report.notes += stand.notes
 

@@ -15,16 +15,19 @@ BEGIN: Final = "<!-- bench -->"
 END: Final = "<!-- /bench -->"
 POSTGRES_BEGIN: Final = "<!-- bench postgres -->"
 POSTGRES_END: Final = "<!-- /bench postgres -->"
+ADAPTERS_BEGIN: Final = "<!-- bench adapters -->"
+ADAPTERS_END: Final = "<!-- /bench adapters -->"
 ALT: Final = "how many times the floor each contender takes; the table has the numbers"
 
 
 def write(report: Report, page: Path) -> None:
     """Replace what stands between the marks; ValueError for a page without them.
 
-    Each half that was run has its own marks and chart, and leaves the other alone.
+    Each part that was run has its own marks, and leaves the others alone. Two have a chart; the
+    adapters have no floor in common to draw.
     """
     text = page.read_text(encoding="utf-8")
-    halves = (
+    parts: tuple[tuple[Report, Path | None, str, str], ...] = (
         (report.on_sqlite(), page.with_suffix(".svg"), BEGIN, END),
         (
             report.on_postgres(),
@@ -32,18 +35,20 @@ def write(report: Report, page: Path) -> None:
             POSTGRES_BEGIN,
             POSTGRES_END,
         ),
+        (report.of_adapters(), None, ADAPTERS_BEGIN, ADAPTERS_END),
     )
-    for half, picture, begin, end in halves:
-        if half.rows:
-            text = between(text, section(half, picture.name), begin, end)
-    for half, picture, _, _ in halves:
-        if half.rows:
-            picture.write_text(chart.draw(half), encoding="utf-8")
+    for part, picture, begin, end in parts:
+        if part.rows:
+            text = between(text, section(part, picture.name if picture else ""), begin, end)
+    for part, picture, _, _ in parts:
+        if part.rows and picture:
+            picture.write_text(chart.draw(part), encoding="utf-8")
     page.write_text(text, encoding="utf-8")
 
 
 def section(report: Report, picture: str) -> str:
-    parts = [f"![{ALT}]({picture})", table.markdown(report.rows), *report.remarks()]
+    parts = [f"![{ALT}]({picture})"] if picture else []
+    parts += [table.markdown(report.rows), *report.remarks()]
     return "\n\n".join([*parts, "\n".join(report.peer_lines())]).rstrip()
 
 

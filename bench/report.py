@@ -26,6 +26,7 @@ class Report(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     notes: list[str] = []
     postgres_notes: list[str] = []
+    adapter_notes: list[str] = []
     peers: dict[str, str] = {}
     took_s: dict[str, float] = {}
     failures: list[str] = []
@@ -38,12 +39,15 @@ class Report(msgspec.Struct, kw_only=True):
         return (min(found), max(found)) if found else None
 
     def on_sqlite(self) -> Report:
-        return self._half(lambda name: not name.startswith("P"), self.notes, [])
+        return self._part(lambda name: name[0] not in "AP", self.notes)
 
     def on_postgres(self) -> Report:
-        return self._half(lambda name: name.startswith("P"), [], self.postgres_notes)
+        return self._part(lambda name: name.startswith("P"), self.postgres_notes)
 
-    def _half(self, has: Callable[[str], bool], notes: list[str], others: list[str]) -> Report:
+    def of_adapters(self) -> Report:
+        return self._part(lambda name: name.startswith("A"), self.adapter_notes)
+
+    def _part(self, has: Callable[[str], bool], notes: list[str]) -> Report:
         rows = [row for row in self.rows if has(row.workload)]
         there = {row.contender for row in rows}
         took_s = {name: seconds for name, seconds in self.took_s.items() if has(name)}
@@ -54,7 +58,8 @@ class Report(msgspec.Struct, kw_only=True):
             seconds=sum(took_s.values()),
             peers={title: note for title, note in self.peers.items() if title in there},
             notes=notes,
-            postgres_notes=others,
+            postgres_notes=[],
+            adapter_notes=[],
         )
 
     def remarks(self) -> list[str]:
@@ -65,7 +70,7 @@ class Report(msgspec.Struct, kw_only=True):
         run += f" ({took})"
         parts = [
             str(self.machine),
-            "; ".join([run, *self.notes, *self.postgres_notes]),
+            "; ".join([run, *self.notes, *self.postgres_notes, *self.adapter_notes]),
             METHOD,
             self._noise(),
         ]

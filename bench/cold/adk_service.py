@@ -17,6 +17,7 @@ async def main(path: str, session: str) -> None:
         app_name="bench", user_id="ada", session_id=session, config=config
     )
     read = time.perf_counter()
+    assert found is not None
     print((imported - start) * 1000, (read - imported) * 1000, len(found.events))
     await service.close()
 

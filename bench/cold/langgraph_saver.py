@@ -13,6 +13,7 @@ async def main(path: str, session: str) -> None:
     imported = time.perf_counter()
     async with AsyncSqliteSaver.from_conn_string(path) as saver:
         found = await saver.aget_tuple({"configurable": {"thread_id": session}})
+        assert found is not None
         messages = found.checkpoint["channel_values"]["messages"][-50:]
         read = time.perf_counter()
     print((imported - start) * 1000, (read - imported) * 1000, len(messages))

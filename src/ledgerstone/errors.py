@@ -12,6 +12,7 @@
       Conflict                  read again, then decide
         AlreadyExists           another thing has this id
         RevisionMoved           somebody committed first
+          IncarnationMoved      the session was purged since, and made anew; or there is one already
         LeafMoved               the branch does not stand where it was expected
         TurnConflict            this turn id was committed with other content
         SessionDeleted          restore it first
@@ -143,11 +144,19 @@ class AlreadyExists(Conflict):
 class RevisionMoved(Conflict):
     """The session is at another revision than expected."""
 
+    said = "version conflict: expected {}, actual {}"
+
     def __init__(self, expected: int, actual: int, session: str = "") -> None:
-        super().__init__(f"version conflict: expected {expected}, actual {actual}")
+        super().__init__(self.said.format(expected, actual))
         self.expected = expected
         self.actual = actual
         self.session = session
+
+
+class IncarnationMoved(RevisionMoved):
+    """The session of this id is another one than expected, or there was to be none."""
+
+    said = "not that session: expected incarnation {}, actual {}"
 
 
 class LeafMoved(Conflict):

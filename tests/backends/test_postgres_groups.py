@@ -105,10 +105,11 @@ class TestOneTrip:
         value = NewValue(sha256(b"bytes"), b"bytes")
         here.write(commit("s", "t1", notes=notes, values=(value, value), config=b"{}"))
         draft = NewNote("d", f"{DRAFT_PREFIX}start", b"{}")
-        here.write(commit("s", "t2", notes=(draft,)))
+        kept = (NewNote("n", "a", b"4"), NewNote("n", "c", b"5"), NewNote("n", "c", b"6"))
+        here.write(commit("s", "t2", notes=(draft,), kept_notes=kept))
         asked = GetNotes(tenant=TENANT, session="s", nodes=("n", "d"))
         found = here.read([asked])[0]
-        assert {key: note.body for key, note in found["n"].items()} == {"a": 3, "b": 2}
+        assert {key: note.body for key, note in found["n"].items()} == {"a": 3, "b": 2, "c": 5}
         assert list(found["d"]) == [draft.key]
         here.write(commit("s", "t3", drop_drafts=("d",)))
         assert list(here.read([asked])[0]) == ["n"]

@@ -27,7 +27,7 @@ from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.commands.work import EnqueueWork, NewBatch
-from ledgerstone.errors import Fenced, LeaseHeld, RevisionMoved
+from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
@@ -228,6 +228,7 @@ class TestPlan:
             (Guard(), LeaseHeld),
             (Guard(fence=2, token="k"), Fenced),
             (Guard(fence=3, token="k", revision=4), RevisionMoved),
+            (Guard(fence=3, token="k", incarnation=2), IncarnationMoved),
         ):
             made = plan(commit(guard=guard), KEY, held, NOW_US)
             assert isinstance(made.error, error)

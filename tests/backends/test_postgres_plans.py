@@ -199,6 +199,7 @@ HOT: list[tuple[int, str, dict[str, Any]]] = [
     (3, "find_execution", {"tenant": "t1", "id": "ex1-1", "now": 0}),
     (1, "execution_of_call", {"number": 1, "call": "c1"}),
     (1, "get_document", {"number": 1, "name": "state"}),
+    (4, "get_documents", {"tenant": "t1", "name": "state", "ids": ["s1", "none"]}),
     (
         1,
         "set_lease",

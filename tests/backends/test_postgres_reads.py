@@ -70,6 +70,7 @@ def test_a_brief_read_takes_one_trip(postgres_url: str, monkeypatch: pytest.Monk
             hidden = turn.user("a")
             turn.assistant("b")
             turn.user("c")
+            turn.state(k=1)
             turn.run("running")
         store.messages.delete(hidden.id, session="s")
         store.messages.last("s", 1)
@@ -80,6 +81,8 @@ def test_a_brief_read_takes_one_trip(postgres_url: str, monkeypatch: pytest.Monk
         assert store.messages.history("s") == [b, c]
         assert b.run_id == "r"
         assert store.sessions.get("s") is not None
+        assert store.sessions.state("s") == {"k": 1}
+        assert store.sessions.states(["none", "s"]) == {"s": {"k": 1}}
 
 
 def test_only_main_is_brief() -> None:

@@ -25,7 +25,7 @@ OF_SESSIONS = sorted(
     if name in KEYED or re.search(r"(?m)^  number bigint", body)
 )
 READS = ["find_head", "find_commit", "find_outline", "read_tail", "lock_head", "lock_number"]
-READS += ["read_whole", "read_feed", "read_session_feed", "commit_alone"]
+READS += ["get_documents", "read_whole", "read_feed", "read_session_feed", "commit_alone"]
 READS += ["enqueue_alone", "claim_alone", "complete_alone"]
 _NO_ALIAS = "where set values on join order limit left cross union for select offset group using do"
 _USE = re.compile(

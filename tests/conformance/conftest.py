@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 import apsw
 import pytest
@@ -19,7 +20,7 @@ from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 from tests.postgres_beds import postgres_bed
 
 # The backends in `make check`; in `make test` those on a server too, and how else a place can be
-# reached.
+# reached. The ways of a pair take turns there, test by test; `make check-all` goes all of them.
 VARIANTS = (
     "memory",
     "sqlite",
@@ -31,6 +32,22 @@ VARIANTS = (
     pytest.param("postgres-async", marks=pytest.mark.slow),
     pytest.param("postgres-two-processes", marks=pytest.mark.slow),
 )
+
+TURNS = (
+    ("sqlite-reopened", "sqlite-two-processes"),
+    ("postgres-async", "postgres-two-processes"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Half of the tests go the first way of a pair, half the second, always the same ones."""
+    ways = {way: n for pair in TURNS for n, way in enumerate(pair)}
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        way = ways.get(spec.params.get("backend", "")) if spec is not None else None
+        name = item.nodeid.partition("[")[0]
+        if way is not None and crc32(name.encode()) % 2 != way:
+            item.add_marker(pytest.mark.nightly)
 
 
 def open_file(path: str, clock: Clock) -> Backend:

@@ -141,6 +141,7 @@ def test_every_error_travels_with_its_fields() -> None:
         errors.InvalidValue("f", "r"),
         errors.NotSupported("c", "b", "h"),
         errors.RevisionMoved(1, 2, "s"),
+        errors.IncarnationMoved(1, 2, "s"),
         errors.LeafMoved("b", None, "n"),
         errors.LeaseHeld("s", "o", 3),
         errors.ClaimLost("s", "c"),

@@ -34,6 +34,8 @@ PLACES = {"planned": PLANNED, "at COMMIT": COMMIT, "anywhere": ANYWHERE}
 FACES = ("blocking", "async")
 CUT_S = (0.05, 0.3)
 LEASE_S = 0.5
+GUESSES = 50
+"""Of all cuts; one in seven comes where a guess is wrong and shows."""
 
 
 @contextmanager
@@ -133,4 +135,4 @@ def test_control_a_guess_is_found_out(
 ) -> None:
     monkeypatch.setattr(Outcomes, "find_out", guess)
     with scoreboard.line(f"cuts, {guess.__name__}", "postgres", seed, control=True) as line:
-        play(postgres_url, "blocking", "at COMMIT", 15, seed, line)
+        play(postgres_url, "blocking", "at COMMIT", GUESSES, seed, line)

@@ -45,7 +45,8 @@ runs = st.sampled_from(RUNS)
 salts = st.sampled_from((b"0" * 16, b"1" * 16))
 texts = st.sampled_from(("", "a", "b", "naïve \u2603", "\ud800", "nul\x00"))
 GUARDS = (
-    *("fit",) * 9, "fit+revision", "free", "held", "stale", "wrong token", "revision", "old",
+    *("fit",) * 12, "fit+revision", "free", "held", "stale", "wrong token", "revision", "old",
+    "fit+incarnation", "another", "absent",
 )  # fmt: skip
 guards = st.sampled_from(GUARDS)
 small_json: st.SearchStrategy[Any] = st.sampled_from(
@@ -159,6 +160,15 @@ def notes(draw: st.DrawFn) -> NewNote:
         _note_body(draw, key),
         refs=tuple(value.digest for value in draw(once(st.sampled_from(VALUES), 1))),
     )
+
+
+@st.composite
+def notes_of_a_turn(draw: st.DrawFn) -> tuple[NewNote, ...]:
+    """Few places, so that a turn meets what is there and what it says itself."""
+    places = draw(
+        st.lists(st.tuples(st.sampled_from(NODES[:2]), st.sampled_from(KEYS[1:3])), max_size=2)
+    )
+    return tuple(NewNote(node, key, _note_body(draw, key)) for node, key in places)
 
 
 def _note_body(draw: st.DrawFn, key: str) -> bytes:

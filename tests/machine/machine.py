@@ -21,7 +21,13 @@ from ledgerstone.commands.feed import ReadFeed
 from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import ListBranches, ListNodes, ReadMessages
 from ledgerstone.commands.runs import GetRun, ListRuns, UpdateRun
-from ledgerstone.commands.sessions import GetHead, ListSessions, SessionFilter, SweepPurged
+from ledgerstone.commands.sessions import (
+    GetHead,
+    GetSession,
+    ListSessions,
+    SessionFilter,
+    SweepPurged,
+)
 from ledgerstone.commands.turns import (
     BranchMove,
     CommitTurn,
@@ -117,10 +123,15 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
 
     def guard(self, tenant: str, session: str, word: str) -> Guard:
         """The guard that a word means now: who holds the session, and at which revision."""
-        lease, head = self.model.read(
-            [GetLease(tenant=tenant, session=session), GetHead(tenant=tenant, id=session)]
+        lease, head, found = self.model.read(
+            [
+                GetLease(tenant=tenant, session=session),
+                GetHead(tenant=tenant, id=session),
+                GetSession(tenant=tenant, id=session),
+            ]
         )
         revision = head.revision if head is not None else 0
+        incarnation = found.incarnation if found is not None else 0
         fence, token = (lease.fence, lease.token) if lease is not None else (1, "k1")
         fit = Guard() if lease is None else Guard(fence, token)
         return {
@@ -132,6 +143,9 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
             "wrong token": Guard(fence, "k9"),
             "revision": Guard(revision=revision),
             "old": Guard(revision=max(revision - 1, 0)),
+            "fit+incarnation": msgspec.structs.replace(fit, incarnation=incarnation),
+            "another": Guard(revision=revision, incarnation=incarnation + 1),
+            "absent": Guard(incarnation=0),
         }[word]
 
     def send_guarded(self, made: writes.Guarded) -> None:
@@ -200,6 +214,10 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
 
     @rule(made=st.one_of(writes.amends(), writes.states()))
     def amend(self, made: writes.Guarded) -> None:
+        self.send_guarded(made)
+
+    @rule(made=writes.noting_turns())
+    def note(self, made: writes.Guarded) -> None:
         self.send_guarded(made)
 
     @rule(made=writes.tombstonings())

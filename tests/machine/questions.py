@@ -35,6 +35,7 @@ from ledgerstone.commands.runs import GetRun, LatestRun
 from ledgerstone.commands.sessions import (
     CountSessions,
     GetDocument,
+    GetDocuments,
     GetHead,
     GetPicker,
     GetSession,
@@ -159,6 +160,11 @@ def session_reads(draw: st.DrawFn) -> Query[Any]:
                 GetHead(id=place["session"], **common),
                 GetPicker(id=place["session"], **common),
                 GetDocument(name=draw(st.sampled_from(DOCUMENTS)), **place),
+                GetDocuments(
+                    sessions=tuple(draw(st.lists(draws.sessions, max_size=3))),
+                    name=draw(st.sampled_from(DOCUMENTS)),
+                    **common,
+                ),
                 CountSessions(where=draw(filters()), **common),
                 ReadSessionAt(revision=draw(st.integers(-1, 9)), **place),
                 GetTurn(turn=draw(draws.turns), **place),

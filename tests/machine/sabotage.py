@@ -92,6 +92,28 @@ class AppliesRetriesTwice(Wrapper):
         return self.inner.write(command)
 
 
+class ReplacesWhatIsKept(Wrapper):
+    """A note of a turn that should have kept the first body wins over it."""
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, CommitTurn) and command.kept_notes:
+            notes = (*command.notes, *command.kept_notes)
+            other = msgspec.structs.replace(command, notes=notes, kept_notes=())
+            return self.inner.write(other)  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
+class TakesAnyIncarnation(Wrapper):
+    """A commit for a session that was purged goes to the one that was made in its place."""
+
+    def write(self, command: Command[A]) -> A:
+        if isinstance(command, CommitTurn) and command.guard.incarnation is not None:
+            guard = msgspec.structs.replace(command.guard, incarnation=None)
+            other = msgspec.structs.replace(command, guard=guard)
+            return self.inner.write(other)  # type: ignore[return-value]
+        return self.inner.write(command)
+
+
 class KeepsWhatIsHandedBack(Wrapper):
     """An abandoned claim is acknowledged and forgotten: the work waits for the lease to end."""
 

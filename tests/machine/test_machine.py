@@ -29,7 +29,9 @@ from tests.machine.sabotage import (
     AppliesRetriesTwice,
     DropsANode,
     MovesAllButTheFirst,
+    ReplacesWhatIsKept,
     SaysTheWrongError,
+    TakesAnyIncarnation,
 )
 from tests.machine.ticket_rules import at_tickets
 from tests.machine.work_rules import at_work
@@ -172,6 +174,8 @@ LIES = [
     MovesAllButTheFirst,
     SaysTheWrongError,
     AppliesRetriesTwice,
+    ReplacesWhatIsKept,
+    TakesAnyIncarnation,
 ]
 
 

@@ -127,6 +127,7 @@ def starts(draw: st.DrawFn, tenant: str) -> StartExecution:
     need = draw(calls) if ticket is None else draw(seldom(calls))
     tool = draw(tools) if ticket is None else draw(seldom(tools))
     return StartExecution(
+        once=draw(st.booleans()),
         tenant=tenant,
         session=draw(draws.sessions),
         id=draw(executions),

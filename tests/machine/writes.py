@@ -85,6 +85,8 @@ def whole_turns(draw: st.DrawFn) -> Guarded:
         state=draw(st.one_of(st.none(), draws.objects)),
         usage=draw(st.lists(draws.usages(), max_size=2).map(tuple)),
         values=values_of(nodes, more),
+        notes=draw(draws.notes_of_a_turn()),
+        kept_notes=draw(draws.notes_of_a_turn()),
         config=draw(st.sampled_from((None, b'{"model":"m"}'))),
         frames=encode_json(frames, "frames") if frames else None,
         checkpoint=checkpoint,
@@ -139,6 +141,13 @@ def states(draw: st.DrawFn) -> Guarded:
 
 
 @st.composite
+def noting_turns(draw: st.DrawFn) -> Guarded:
+    """Turns of notes alone: with everything else in them few would be committed."""
+    notes, kept = draw(draws.notes_of_a_turn()), draw(draws.notes_of_a_turn())
+    return _commit(draw, "turn", notes=notes, kept_notes=kept)
+
+
+@st.composite
 def session_writes(draw: st.DrawFn) -> Command[Any]:
     id = draw(draws.sessions)
     session = draw(draws.new_sessions(id))
@@ -167,6 +176,7 @@ def endings(draw: st.DrawFn) -> Command[Any]:
         # A retired id is lost for the rest of the example, so it has to be rare.
         retire=draw(st.integers(0, 7)) == 0,
         expected_revision=draw(st.sampled_from((None, None, None, 1, 2))),
+        expected_incarnation=draw(st.sampled_from((None, None, None, 1, 2))),
         **common,
     )
     delete, restore = DeleteSession(**common), RestoreSession(**common)

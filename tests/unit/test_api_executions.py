@@ -36,6 +36,28 @@ def test_a_cancelled_call_has_no_outcome(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_of_many_blocks_with_one_id_one_calls_the_tool(tmp_path: Path) -> None:
+    """All begin at once, without a lease: whoever looks first and writes then is too late."""
+
+    async def main() -> None:
+        async with AsyncStore.open(tmp_path / "agent.db") as store:
+            await store.sessions.create(id="s")
+
+            async def call() -> None:
+                async with store.executions.run("s", id="x1", call_id="c1", tool="pay") as running:
+                    if running.needs_run:
+                        called.append(running.id)
+                    running.result = 1
+
+            called: list[str] = []
+            ended = await asyncio.gather(*(call() for _ in range(20)), return_exceptions=True)
+            assert called == ["x1"]
+            refused = [one for one in ended if one is not None]
+            assert all(isinstance(one, ExecutionUnresolved) for one in refused)
+
+    asyncio.run(main())
+
+
 def test_of_many_only_one_calls_the_tool(tmp_path: Path) -> None:
     async def main() -> None:
         async with AsyncStore.open(tmp_path / "agent.db") as store:

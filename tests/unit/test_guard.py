@@ -9,6 +9,7 @@ import pytest
 from ledgerstone.commands import FREE, Guard
 from ledgerstone.errors import (
     Fenced,
+    IncarnationMoved,
     LeaseExpired,
     LeaseHeld,
     LedgerstoneError,
@@ -86,6 +87,29 @@ def test_the_revision_is_asked_after_the_fence(
     with pytest.raises(RevisionMoved) as caught:
         check_guard("s", head, wrong, NOW)
     assert (caught.value.expected, caught.value.actual) == (head.revision + 1, head.revision)
+
+
+def test_the_incarnation_is_asked_between_them() -> None:
+    """A revision says nothing when it is that of another session."""
+    third = HeadRow(1, incarnation=3, revision=7)
+    check_guard("s", third, Guard(revision=7, incarnation=3), NOW)
+    for guard in (Guard(incarnation=2), Guard(revision=8, incarnation=2), Guard(incarnation=0)):
+        with pytest.raises(IncarnationMoved) as caught:
+            check_guard("s", third, guard, NOW)
+        assert (caught.value.expected, caught.value.actual) == (guard.incarnation, 3)
+    with pytest.raises(Fenced):
+        check_guard("s", third, Guard(4, "t4", incarnation=2), NOW)
+    with pytest.raises(RevisionMoved) as moved:
+        check_guard("s", third, Guard(revision=8, incarnation=3), NOW)
+    assert type(moved.value) is RevisionMoved
+
+
+def test_a_session_that_was_made_just_now_was_not_there() -> None:
+    new = HeadRow(1, incarnation=3)
+    check_guard("s", new, Guard(revision=0, incarnation=0), NOW, made=True)
+    for expected in (2, 3):
+        with pytest.raises(IncarnationMoved):
+            check_guard("s", new, Guard(incarnation=expected), NOW, made=True)
 
 
 def test_the_errors_carry_what_is_needed() -> None:

@@ -169,7 +169,7 @@ async def _commit_on_new_lease(
     refused: LeaseExpired | Fenced,
 ) -> TurnCommitted:
     seen = held.revision if command.guard.revision is None else command.guard.revision
-    guard = Guard(lease.fence, lease.token, seen)
+    guard = Guard(lease.fence, lease.token, seen, command.guard.incarnation)
     try:
         answer = await handle.write(replace(command, guard=guard))
     except RevisionMoved as moved:

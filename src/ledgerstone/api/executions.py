@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.running import AsyncRunning
@@ -44,18 +45,22 @@ class AsyncExecutions:
         ticket: IdRef | None = None,
         id: str | None = None,
         lease: AnyLease | None = None,
+        once: bool = False,
     ) -> Execution:
         """The durable intent: call the tool only after this, with `key` as its idempotency key.
 
         With a ticket, call, tool and arguments are those that were approved. A call that has an
-        outcome already is answered with it. Errors: ExecutionUnresolved when it was started and
-        nobody knows the outcome, TicketNotFound, TicketClosed, TicketStale, AlreadyExists,
-        SessionBindingMismatch, SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
+        outcome already is answered with it. With an `id` of your own a second start is a repeat
+        of the first and answers `started` again: two workers that derive the same id and hold no
+        lease would both call the tool. With `once` only the first is told to; `run` does so.
+        Errors: ExecutionUnresolved when it was started and nobody knows the outcome,
+        TicketNotFound, TicketClosed, TicketStale, AlreadyExists, SessionBindingMismatch,
+        SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
         """
         command = self._start(
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
-        return await self._handle.write(command)
+        return await self._handle.write(replace(command, once=checks.flag(once, "once")))
 
     def run(
         self,
@@ -81,7 +86,8 @@ class AsyncExecutions:
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
         owned = checks.bound(session, lease)[1]
-        return AsyncRunning(self._handle, command, owned, checked=id is not None)
+        # An id of the caller's own: a second block with it must not call the tool again.
+        return AsyncRunning(self._handle, replace(command, once=id is not None), owned)
 
     async def finish(
         self,

@@ -8,31 +8,24 @@ from typing import Any
 from msgspec import UNSET
 
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.commands.executions import FinishExecution, GetExecution, StartExecution
+from ledgerstone.commands.executions import FinishExecution, StartExecution
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.intake import checks
 from ledgerstone.intake.executions import error_text, finish_of
 from ledgerstone.records.decisions import Decision, ResumeMode
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.rules.executions import check_known
 
 
 class AsyncRunning:
     """Made by `executions.run`; what it tells is known inside the block."""
 
     def __init__(
-        self,
-        handle: AsyncHandle,
-        command: StartExecution,
-        lease: AnyLease | None,
-        *,
-        checked: bool,
+        self, handle: AsyncHandle, command: StartExecution, lease: AnyLease | None
     ) -> None:
         self._handle = handle
         self._command = command
         self._lease = lease
-        self._checked = checked
         self._execution: Execution | None = None
         self._result: Any = None
 
@@ -90,14 +83,7 @@ class AsyncRunning:
         self._result = value
 
     async def __aenter__(self) -> AsyncRunning:
-        command = self._command
-        if self._checked:
-            # An id of the caller's own: a second block with it must not call the tool again.
-            asked = GetExecution(tenant=command.tenant, id=command.id)
-            known = await self._handle.ask(asked)
-            if known is not None and known.session == command.session:
-                check_known(known)
-        self._execution = await self._handle.write(command)
+        self._execution = await self._handle.write(self._command)
         self._result = self._execution.result
         return self
 

@@ -24,6 +24,7 @@ from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.nodes import AsyncNodes
 from ledgerstone.api.reports import AsyncReports
 from ledgerstone.api.runs import AsyncRuns
+from ledgerstone.api.session import AsyncConversation
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.tickets import AsyncTickets
 from ledgerstone.api.traces import AsyncTraces
@@ -34,6 +35,7 @@ from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
 from ledgerstone.connect import Equipment, open_backend
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
 
@@ -115,6 +117,10 @@ class AsyncStore:
     def capabilities(self) -> Capabilities:
         """What the backend can do, and how durable it really is."""
         return self._handle.backend.capabilities
+
+    def session(self, id: SessionRef) -> AsyncConversation:
+        """One session in the words of other libraries, whether it is there or not: no I/O."""
+        return AsyncConversation(self.messages, self.blobs, id)
 
     async def read(self, *queries: Query[Any]) -> list[Any]:
         """Answer several queries from one snapshot, in one round trip.

@@ -26,7 +26,7 @@ from ledgerstone.records.context import Context
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import Node
+from ledgerstone.records.nodes import NOTE_MODES, Node
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.tickets import Ticket
@@ -54,6 +54,7 @@ class AsyncTurn(Keeping):
         run_id: str | None,
         branch: str,
         expected_revision: int | None,
+        expected_incarnation: int | None,
         create: Session | None,
     ) -> None:
         self._handle = handle
@@ -64,6 +65,7 @@ class AsyncTurn(Keeping):
         self.lease = lease
         self.branch = branch
         self.expected_revision = expected_revision
+        self.expected_incarnation = expected_incarnation
 
     @property
     def id(self) -> str:
@@ -97,9 +99,14 @@ class AsyncTurn(Keeping):
         """Add the result of a tool call."""
         return self._content.answer(call_id, content, fields)
 
-    def add(self, *messages: object) -> list[Message]:
-        """Add messages, or dictionaries with role and content."""
-        return [self._content.add(message) for message in messages]
+    def add(self, *messages: object, on_path: bool = True) -> list[Message]:
+        """Add messages, or dictionaries with role and content.
+
+        A message that names a parent follows it. `on_path=False` hangs them in the graph: each
+        beside the path, after its parent or where the branch stands then.
+        """
+        checks.flag(on_path, "on_path")
+        return [self._content.add(message, on_path) for message in messages]
 
     def node(
         self,
@@ -145,9 +152,23 @@ class AsyncTurn(Keeping):
         """Keep bytes, or JSON, once per session; answers its SHA-256, which nodes may refer to."""
         return self._content.add_value(data)
 
-    def note(self, node: IdRef, key: str, body: object = None, values: Iterable[str] = ()) -> None:
-        """Write a note beside a node, which may be a new one; the last body of a key wins."""
-        self._content.extend("notes", (bodies.new_note(node, key, body, values),))
+    def note(
+        self,
+        node: IdRef,
+        key: str,
+        body: object = None,
+        values: Iterable[str] = (),
+        *,
+        mode: str = "replace",
+    ) -> None:
+        """Write a note beside a node, which may be a new one or need not exist yet.
+
+        Mode replace: the last body of a key wins; keep: the first one stays, in the store and
+        within the turn, and a replacement in the same turn wins over it.
+        """
+        keeps = checks.one_of(mode, NOTE_MODES, "mode") == "keep"
+        note = bodies.new_note(node, key, body, values)
+        self._content.extend("kept_notes" if keeps else "notes", (note,))
 
     def amend(self, id: IdRef, **fields: Any) -> None:
         """Change visible fields of a message as a new version; MessageNotFound at the commit."""
@@ -321,9 +342,9 @@ class AsyncTurn(Keeping):
         A repeated turn answers as the first time, with `replayed`. `connection`: write it inside
         the transaction of this connection to the same PostgreSQL database; whoever ends that one
         decides about the turn. Errors: SessionNotFound, SessionDeleted, TurnConflict, LeaseHeld,
-        LeaseExpired, Fenced, RevisionMoved, LeafMoved, ClaimLost, BranchNotFound, AlreadyExists,
-        MessageNotFound, IllegalTransition, BudgetExceeded, InvalidValue, NotSupported, and what
-        the backend meets.
+        LeaseExpired, Fenced, RevisionMoved, IncarnationMoved, LeafMoved, ClaimLost,
+        BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition, BudgetExceeded,
+        InvalidValue, NotSupported, and what the backend meets.
         """
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]
@@ -351,7 +372,7 @@ class AsyncTurn(Keeping):
                 session=self.session,
                 turn=self.id,
                 kind="turn",
-                guard=checks.guard(self.lease, self.expected_revision),
+                guard=checks.guard(self.lease, self.expected_revision, self.expected_incarnation),
                 create=self._create,
                 branch=self.branch,
                 nodes=tuple(content.nodes),
@@ -372,4 +393,6 @@ class AsyncTurn(Keeping):
         self._id = self._create = None
         if self.expected_revision is not None:
             self.expected_revision = answer.revision
+        # The one that was not there was made, and which it is was not told.
+        self.expected_incarnation = self.expected_incarnation or None
         return replace(answer, messages=messages)

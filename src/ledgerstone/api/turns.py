@@ -42,15 +42,21 @@ class AsyncTurns:
         branch: str = "main",
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
+        expected_incarnation: int | None = None,
         create: bool | Session = False,
     ) -> AsyncTurn:
         """A turn that collects without I/O; give a lease instead of the session to be fenced.
 
+        `expected_incarnation`: as `sessions.get` and `sessions.head` tell it; a session that was
+        purged and made anew since refuses the commit, though its revision may be the same again.
+        0, with `create`: the commit must be the one that makes the session.
         InvalidValue for ids that break the rules, SessionBindingMismatch for a foreign lease.
         """
         target, owned = checks.bound(session, lease)
         if expected_revision is not None:
             checks.whole(expected_revision, "expected_revision")
+        if expected_incarnation is not None:
+            checks.whole(expected_incarnation, "expected_incarnation")
         return AsyncTurn(
             self._handle,
             target,
@@ -59,6 +65,7 @@ class AsyncTurns:
             run_id=None if run_id is None else checks.record_id(run_id, "run_id"),
             branch=checks.branch_name(branch),
             expected_revision=expected_revision,
+            expected_incarnation=expected_incarnation,
             create=new_session(self._handle.tenant, target, create),
         )
 
@@ -72,6 +79,7 @@ class AsyncTurns:
         branch: str = "main",
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
+        expected_incarnation: int | None = None,
         create: bool | Session = False,
         release: bool = False,
         connection: object = None,
@@ -87,6 +95,7 @@ class AsyncTurns:
             branch=branch,
             lease=lease,
             expected_revision=expected_revision,
+            expected_incarnation=expected_incarnation,
             create=create,
         )
         turn.add(*messages)

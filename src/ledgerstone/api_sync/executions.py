@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.running import Running
@@ -45,18 +46,22 @@ class Executions:
         ticket: IdRef | None = None,
         id: str | None = None,
         lease: AnyLease | None = None,
+        once: bool = False,
     ) -> Execution:
         """The durable intent: call the tool only after this, with `key` as its idempotency key.
 
         With a ticket, call, tool and arguments are those that were approved. A call that has an
-        outcome already is answered with it. Errors: ExecutionUnresolved when it was started and
-        nobody knows the outcome, TicketNotFound, TicketClosed, TicketStale, AlreadyExists,
-        SessionBindingMismatch, SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
+        outcome already is answered with it. With an `id` of your own a second start is a repeat
+        of the first and answers `started` again: two workers that derive the same id and hold no
+        lease would both call the tool. With `once` only the first is told to; `run` does so.
+        Errors: ExecutionUnresolved when it was started and nobody knows the outcome,
+        TicketNotFound, TicketClosed, TicketStale, AlreadyExists, SessionBindingMismatch,
+        SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
         """
         command = self._start(
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
-        return self._handle.write(command)
+        return self._handle.write(replace(command, once=checks.flag(once, "once")))
 
     def run(
         self,
@@ -82,7 +87,8 @@ class Executions:
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
         owned = checks.bound(session, lease)[1]
-        return Running(self._handle, command, owned, checked=id is not None)
+        # An id of the caller's own: a second block with it must not call the tool again.
+        return Running(self._handle, replace(command, once=id is not None), owned)
 
     def finish(
         self,

@@ -22,13 +22,12 @@ from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import MESSAGE, Node, Note
+from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.filters import check_filter
 
 ORDERS = ("ord", "-ord", "id", "-id")
-MODES = ("keep", "replace")
 PARENT_MISSING = ("error", "root")
 _GIVEN = {"id", "kind", "body", "parent", "label", "run_id", "meta", "values", "created_us"}
 
@@ -53,9 +52,10 @@ class Nodes:
     ) -> list[Node]:
         """Add nodes in one commit; with the same ids and content it may be repeated.
 
-        A node without a parent follows the one before it. `on_path=False` hangs them in the
-        graph and moves no branch. `parent_missing="root"` accepts pruned histories. `values`
-        are stored along. Errors: as messages.append, InvalidValue for an unknown parent.
+        A node without a parent follows the one before it on the path. `on_path=False` hangs them
+        in the graph, each after its parent or the branch's leaf, and moves no branch.
+        `parent_missing="root"` accepts pruned histories. `values` are stored along. Errors: as
+        messages.append, InvalidValue for an unknown parent.
         """
         target, owned = checks.bound(session, lease)
         if not nodes:
@@ -184,7 +184,7 @@ class Nodes:
                 session=checks.session_id(session),
                 notes=tuple(bodies.new_note(node, key, body, refs) for key, body in notes.items()),
                 values=kept,
-                mode=checks.one_of(mode, MODES, "mode"),
+                mode=checks.one_of(mode, NOTE_MODES, "mode"),
             )
         )
 

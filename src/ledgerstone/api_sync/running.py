@@ -9,31 +9,22 @@ from typing import Any
 from msgspec import UNSET
 
 from ledgerstone.api_sync.handle import Handle
-from ledgerstone.commands.executions import FinishExecution, GetExecution, StartExecution
+from ledgerstone.commands.executions import FinishExecution, StartExecution
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.intake import checks
 from ledgerstone.intake.executions import error_text, finish_of
 from ledgerstone.records.decisions import Decision, ResumeMode
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.rules.executions import check_known
 
 
 class Running:
     """Made by `executions.run`; what it tells is known inside the block."""
 
-    def __init__(
-        self,
-        handle: Handle,
-        command: StartExecution,
-        lease: AnyLease | None,
-        *,
-        checked: bool,
-    ) -> None:
+    def __init__(self, handle: Handle, command: StartExecution, lease: AnyLease | None) -> None:
         self._handle = handle
         self._command = command
         self._lease = lease
-        self._checked = checked
         self._execution: Execution | None = None
         self._result: Any = None
 
@@ -91,14 +82,7 @@ class Running:
         self._result = value
 
     def __enter__(self) -> Running:
-        command = self._command
-        if self._checked:
-            # An id of the caller's own: a second block with it must not call the tool again.
-            asked = GetExecution(tenant=command.tenant, id=command.id)
-            known = self._handle.ask(asked)
-            if known is not None and known.session == command.session:
-                check_known(known)
-        self._execution = self._handle.write(command)
+        self._execution = self._handle.write(self._command)
         self._result = self._execution.result
         return self
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -21,6 +21,7 @@ from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
+from ledgerstone.intake.content import id_list
 from ledgerstone.intake.session_fields import (
     SESSION_FIELDS,
     checked_session,
@@ -144,6 +145,16 @@ class Sessions:
         """What turns patched together with `turn.state`; empty when nothing was."""
         data = self._document(id, "state")
         return {} if data is None else decode_json(data)
+
+    def states(self, ids: Iterable[IdRef]) -> dict[str, dict[str, Any]]:
+        """The same of several sessions in one read; those without a state are absent."""
+        query = commands.GetDocuments(
+            tenant=self._handle.tenant,
+            sessions=tuple(id_list(ids, "session")),
+            name="state",
+        )
+        found = self._handle.ask(query)
+        return {id: decode_json(data) for id, data in found.items()}
 
     def update(
         self,
@@ -300,14 +311,14 @@ class Sessions:
         keep_runs: bool = False,
         retire: bool = False,
         expected_revision: int | None = None,
+        expected_incarnation: int | None = None,
     ) -> Receipt:
         """Remove it for good: invisible at once, then swept in bounded pieces.
 
         A crash in between leaves rows that the next purge sweeps. `retire` forbids the id for
-        ever. RevisionMoved.
+        ever. What is expected counts if the session is there: RevisionMoved, IncarnationMoved.
         """
-        if expected_revision is not None:
-            checks.whole(expected_revision, "expected_revision")
+        checks.guard(None, expected_revision, expected_incarnation)
         receipt = self._handle.write(
             commands.PurgeSession(
                 tenant=self._handle.tenant,
@@ -315,6 +326,7 @@ class Sessions:
                 keep_runs=checks.flag(keep_runs, "keep_runs"),
                 retire=checks.flag(retire, "retire"),
                 expected_revision=expected_revision,
+                expected_incarnation=expected_incarnation,
             )
         )
         removed = dict(receipt.removed)

@@ -25,6 +25,7 @@ from ledgerstone.api_sync.nearest import Nearest
 from ledgerstone.api_sync.nodes import Nodes
 from ledgerstone.api_sync.reports import Reports
 from ledgerstone.api_sync.runs import Runs
+from ledgerstone.api_sync.session import Conversation
 from ledgerstone.api_sync.sessions import Sessions
 from ledgerstone.api_sync.tickets import Tickets
 from ledgerstone.api_sync.traces import Traces
@@ -35,6 +36,7 @@ from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
 from ledgerstone.connect import Equipment, open_backend
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake.checks import SessionRef
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
 
@@ -116,6 +118,10 @@ class Store:
     def capabilities(self) -> Capabilities:
         """What the backend can do, and how durable it really is."""
         return self._handle.backend.capabilities
+
+    def session(self, id: SessionRef) -> Conversation:
+        """One session in the words of other libraries, whether it is there or not: no I/O."""
+        return Conversation(self.messages, self.blobs, id)
 
     def read(self, *queries: Query[Any]) -> list[Any]:
         """Answer several queries from one snapshot, in one round trip.

@@ -71,6 +71,7 @@ SECTIONS = (
     Section("settle_ready", _some(0, 2), _some(1), _some()),
     Section("replace_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
     Section("drop_notes", _some(0), _some(1, 2, 3), _some()),
+    Section("keep_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
 )
 """In the order in which the handlers write, where that matters."""
 

@@ -182,6 +182,8 @@ class Line:
             turn = command.turn
             run = None if command.run is None else command.run.id
             job.bytes = sum([len(node.body) for node in command.nodes])
+            if command.values:
+                job.bytes += sum([len(value.data) for value in command.values])
         return Asked(job.key, turn, run, made, job.wants)
 
     def take(self) -> list[Job]:

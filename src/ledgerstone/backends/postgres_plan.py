@@ -310,5 +310,5 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "set_lease": PlanTx.set_lease,
     "settle_ready": PlanTx.settle_ready,
 }
-_PLAIN = frozenset({"drop_notes", "insert_batch", "move_recency", "put_value"})
+_PLAIN = frozenset({"drop_notes", "insert_batch", "keep_note", "move_recency", "put_value"})
 """Writes that are recorded as they are, and whose count nobody needs."""

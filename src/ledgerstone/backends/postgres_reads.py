@@ -17,7 +17,7 @@ from ledgerstone.commands.embeddings import ListSpaces
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import CountMessages, ReadMessages
 from ledgerstone.commands.runs import GetRun
-from ledgerstone.commands.sessions import GetDocument, GetSession, ListSessions
+from ledgerstone.commands.sessions import GetDocument, GetDocuments, GetSession, ListSessions
 from ledgerstone.sql.handlers import READS
 from ledgerstone.sql.tx import Row, Tx
 
@@ -25,7 +25,10 @@ TAIL_MAX = 200
 WHOLE_MAX = 500
 """Of longer ones the round trips do not matter, and rows of several kinds cost more than one."""
 _SINGLE = frozenset(
-    (GetDocument, GetLease, GetRun, GetSession, CountMessages, ListSessions, ListSpaces)
+    (
+        *(GetDocument, GetDocuments, GetLease, GetRun, GetSession),
+        *(CountMessages, ListSessions, ListSpaces),
+    )
 )
 
 
@@ -115,6 +118,9 @@ class _Single(_Asking):
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
         return await self._take().all(query, *arguments)
+
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+        return await self._take().among(query, values, *arguments)
 
     async def pick(self, query: str, **given: Any) -> list[Row]:
         return await self._take().pick(query, **given)

@@ -26,11 +26,15 @@ class Query(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
 
 class Guard(msgspec.Struct, frozen=True, gc=False):
-    """Under which ownership and at which revision a write may happen."""
+    """Under which ownership and at which revision a write may happen.
+
+    `incarnation` 0: only if there was no session, which a commit may make.
+    """
 
     fence: int | None = None
     token: str | None = None
     revision: int | None = None
+    incarnation: int | None = None
 
 
 FREE = Guard()

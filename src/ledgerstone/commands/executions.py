@@ -18,6 +18,7 @@ class StartExecution(Command[Execution], frozen=True, kw_only=True):
     With a ticket: TicketClosed unless it was approved, TicketStale when tool or arguments are not
     those that were approved, or the message that asked is no longer part of the conversation.
     `tool` None, `arguments` None: as the ticket says.
+    `once`: the same id again is no repeat, so that of two that start it only one is told to.
     """
 
     session: str
@@ -30,6 +31,7 @@ class StartExecution(Command[Execution], frozen=True, kw_only=True):
     run_id: str | None = None
     ticket: str | None = None
     guard: Guard = FREE
+    once: bool = False
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,6 +64,7 @@ class PurgeSession(Command[Receipt], frozen=True, kw_only=True):
     keep_runs: bool = False
     retire: bool = False
     expected_revision: int | None = None
+    expected_incarnation: int | None = None
 
 
 class SweepPurged(Command[dict[str, int]], frozen=True, kw_only=True):
@@ -110,6 +111,16 @@ class GetDocument(Query[bytes | None], frozen=True, kw_only=True):
     """One of the session's documents: document, state, config, frames, checkpoint."""
 
     session: str
+    name: str
+
+
+class GetDocuments(Query[dict[str, bytes]], frozen=True, kw_only=True):
+    """The document of one name of several sessions; those without one are absent.
+
+    One statement, and as large as the caller makes it: ask for long lists in pieces.
+    """
+
+    sessions: tuple[str, ...]
     name: str
 
 

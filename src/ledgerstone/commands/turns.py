@@ -94,6 +94,7 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     """One commit of one session; every part is optional, all of it happens or nothing.
 
     `blobs` are those that the parts of its messages name: they become attachments of the session.
+    `kept_notes` are notes whose first body stays; of `notes` the last one wins.
     `over_budget`: recorded even if a budget is exceeded by it, since it was used already.
 
     `kind` says which call made it (turn, append, replace, pop, clear, amend, tombstone, branch,
@@ -122,6 +123,7 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     branches: tuple[BranchMove, ...] = ()
     values: tuple[NewValue, ...] = ()
     notes: tuple[NewNote, ...] = ()
+    kept_notes: tuple[NewNote, ...] = ()
     config: bytes | None = None
     frames: bytes | None = None
     checkpoint: NewCheckpoint | None = None

@@ -90,21 +90,27 @@ def bound(session: SessionRef, lease: AnyLease | None) -> tuple[str, AnyLease | 
     return id, lease
 
 
-def guard(lease: AnyLease | None, expected_revision: int | None) -> Guard:
-    """Under which ownership and revision a commit may happen."""
+def guard(
+    lease: AnyLease | None,
+    expected_revision: int | None,
+    expected_incarnation: int | None = None,
+) -> Guard:
+    """Under which ownership, at which revision and incarnation a write may happen."""
     if expected_revision is not None:
         whole(expected_revision, "expected_revision")
-    elif lease is None:
-        return FREE
+    if expected_incarnation is not None:
+        whole(expected_incarnation, "expected_incarnation")
     if lease is None:
-        return Guard(revision=expected_revision)
+        if expected_revision is None and expected_incarnation is None:
+            return FREE
+        return Guard(revision=expected_revision, incarnation=expected_incarnation)
     if isinstance(lease, Held) and lease.lost is not None:
         lost = lease.lost
         current = lost.current if isinstance(lost, Fenced) else lease.fence
         raise Fenced(lease.session, lease.fence, current) from lost
     # Read once: a heartbeat may put a newer grant there between two looks.
     grant = lease.lease if isinstance(lease, Held) else lease
-    return Guard(grant.fence, grant.token, expected_revision)
+    return Guard(grant.fence, grant.token, expected_revision, expected_incarnation)
 
 
 def page_limit(limit: int) -> int:

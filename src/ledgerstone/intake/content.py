@@ -80,13 +80,15 @@ class Content:
             return self.add(tool_result(call_id, content, **fields))
         return self._put(body)
 
-    def add(self, value: object) -> Message:
+    def add(self, value: object, on_path: bool = True) -> Message:
         """Add a message or a {"role", "content"} dictionary."""
         given = value if isinstance(value, Message) else to_message(value, "message")
         id, salt = self.draw()
         if given.id:
             id = ids.check_id(given.id, "id")
         node = bodies.message_node(given, id, salt, self.run_id)
+        if not on_path:
+            node = replace(node, on_path=False)
         self._name_blobs(named_blobs(given.body))
         made = Message(
             body=given.body,

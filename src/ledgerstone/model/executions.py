@@ -33,7 +33,8 @@ def start_execution(tx: Tx, command: StartExecution) -> Execution:
     if old is not None:
         rules.check_repeat(command, old)
         # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
-        return rules.check_known(old) if old.status == "unknown" else old
+        repeats = old.status != "unknown" and not command.once
+        return old if repeats else rules.check_known(old)
     ticket, arguments = None, command.arguments
     if command.ticket is not None:
         ticket = _approved(tx, command.tenant, command.session, command.ticket)

@@ -138,6 +138,7 @@ READS: dict[type[Query[Any]], Handler] = {
     session_commands.GetHead: sessions.get_head,
     session_commands.GetPicker: sessions.get_picker,
     session_commands.GetDocument: sessions.get_document,
+    session_commands.GetDocuments: sessions.get_documents,
     session_commands.ListSessions: session_lists.list_sessions,
     session_commands.CountSessions: session_lists.count_sessions,
     session_commands.ReadSessionAt: time_travel.read_session_at,

@@ -31,6 +31,14 @@ def put_note(tx: Tx, number: int, note: NewNote, created_us: int) -> None:
     tx.state.notes.put((number, note.node, note.key), row)
 
 
+def keep_note(tx: Tx, number: int, note: NewNote, created_us: int) -> bool:
+    """Write one note unless its key has one already; whether it was written."""
+    if (number, note.node, note.key) in tx.state.notes:
+        return False
+    put_note(tx, number, note, created_us)
+    return True
+
+
 def put_values(tx: Tx, number: int, values: Iterable[NewValue]) -> None:
     """Keep values that the session does not have yet."""
     for value in values:
@@ -63,13 +71,11 @@ def annotate_nodes(tx: Tx, command: AnnotateNodes) -> int:
         raise InvalidValue("mode", f"{command.mode!r} is neither keep nor replace")
     found = require_alive(tx, command.tenant, command.session)
     put_values(tx, found.number, command.values)
-    written = 0
+    if command.mode == "keep":
+        return sum(keep_note(tx, found.number, note, tx.now_us) for note in command.notes)
     for note in command.notes:
-        taken = (found.number, note.node, note.key) in tx.state.notes
-        if command.mode == "replace" or not taken:
-            put_note(tx, found.number, note, tx.now_us)
-            written += 1
-    return written
+        put_note(tx, found.number, note, tx.now_us)
+    return len(command.notes)
 
 
 def drop_notes(tx: Tx, command: DropNotes) -> int:

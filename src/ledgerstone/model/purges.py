@@ -23,6 +23,7 @@ from ledgerstone.model.tables import Table
 from ledgerstone.model.work_rows import drop_row
 from ledgerstone.records.sessions import Receipt
 from ledgerstone.rules.artifacts import scope_of
+from ledgerstone.rules.guard import check_incarnation
 
 
 def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
@@ -33,6 +34,8 @@ def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
         removed = _remove_loose(tx, command.tenant, command.id)
         return Receipt(session=command.id, retired=retired, removed=removed)
     head = found.head
+    if command.expected_incarnation is not None:
+        check_incarnation(command.id, head.incarnation, command.expected_incarnation)
     if command.expected_revision not in (None, head.revision):
         raise RevisionMoved(command.expected_revision or 0, head.revision, command.id)
     stub = StubRow(head.incarnation, head.fence, head.link.hex(), command.retire)

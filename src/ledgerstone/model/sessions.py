@@ -12,6 +12,7 @@ from ledgerstone.commands.sessions import (
     CreateSession,
     DeleteSession,
     GetDocument,
+    GetDocuments,
     GetHead,
     GetOrCreateSession,
     GetPicker,
@@ -193,3 +194,14 @@ def get_document(tx: Tx, query: GetDocument) -> bytes | None:
     """One of the session's documents, or None."""
     found = find(tx, query.tenant, query.session)
     return None if found is None else tx.state.documents.get((found.number, query.name))
+
+
+def get_documents(tx: Tx, query: GetDocuments) -> dict[str, bytes]:
+    """The documents of one name that several sessions have."""
+    documents = {}
+    for session in query.sessions:
+        one = GetDocument(tenant=query.tenant, session=session, name=query.name)
+        body = get_document(tx, one)
+        if body is not None:
+            documents[session] = body
+    return documents

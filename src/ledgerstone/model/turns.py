@@ -38,7 +38,8 @@ from ledgerstone.rules.guard import check_alive, check_guard
 
 def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     """All of the command or nothing; a repeated turn gets its first answer again."""
-    standing = _session(tx, command)
+    found = find(tx, command.tenant, command.session)
+    standing = _made(tx, command) if found is None else found
     earlier = answers.find_turn(tx, standing.number, command.turn)
     if earlier is not None:
         if earlier.hash != command.hash:
@@ -46,7 +47,7 @@ def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
         _release_replayed(tx, standing, command)
         return answers.tell_again(tx, standing, earlier)
     check_alive(command.session, standing.head)
-    check_guard(command.session, standing.head, command.guard, tx.now_us)
+    check_guard(command.session, standing.head, command.guard, tx.now_us, made=found is None)
     for claim in command.complete:
         work.complete(tx, standing, claim)
     if paths.stored_leaf(tx, standing, command.branch) is None:
@@ -66,10 +67,7 @@ def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     return _finish(commit)
 
 
-def _session(tx: Tx, command: CommitTurn) -> Standing:
-    found = find(tx, command.tenant, command.session)
-    if found is not None:
-        return found
+def _made(tx: Tx, command: CommitTurn) -> Standing:
     if command.create is None:
         raise SessionNotFound(command.session)
     return make(tx, command.tenant, command.session, command.create)
@@ -165,6 +163,8 @@ def _store_side_records(commit: Commit) -> None:
     notes.put_values(tx, number, command.values)
     for note in command.notes:
         notes.put_note(tx, number, note, commit.moment_us)
+    for note in command.kept_notes:
+        notes.keep_note(tx, number, note, commit.moment_us)
     _store_documents(commit)
     for node in command.drop_drafts:
         notes.drop(tx, number, node, DRAFT_PREFIX)

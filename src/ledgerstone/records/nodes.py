@@ -10,6 +10,7 @@ from ledgerstone import ids
 from ledgerstone.errors import InvalidValue
 
 MESSAGE = "message"
+NOTE_MODES = ("keep", "replace")
 
 
 class Opaque(msgspec.Struct, frozen=True):

@@ -119,7 +119,7 @@ def read_part(data: Any) -> AnyPart:
     try:
         typed: TypedPart = msgspec.convert(data, TypedPart)
         return typed
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # Not even a type with lone surrogates.
         found: dict[str, Any] = data
         return found
 

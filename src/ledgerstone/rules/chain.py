@@ -62,6 +62,7 @@ def _has_more(command: CommitTurn, usual: bool) -> bool:
         or command.branches
         or command.values
         or command.notes
+        or command.kept_notes
         or command.attach
         or command.tickets
         or command.executions
@@ -113,8 +114,9 @@ def _beside_content(command: CommitTurn) -> list[bytes | str | int | None]:
     more: list[bytes | str | int | None] = []
     for value in command.values:
         more += ("value", value.digest)
-    for note in command.notes:
-        more += ("note", note.node, note.key, note.body, note.format, "".join(note.refs))
+    for name, notes in (("note", command.notes), ("kept note", command.kept_notes)):
+        for note in notes:
+            more += (name, note.node, note.key, note.body, note.format, "".join(note.refs))
     for attachment in command.attach:
         more += ("attach", attachment)
     for ticket in command.tickets:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ledgerstone.commands import Guard
-from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved, SessionDeleted
+from ledgerstone.errors import (
+    Fenced,
+    IncarnationMoved,
+    LeaseExpired,
+    LeaseHeld,
+    RevisionMoved,
+    SessionDeleted,
+)
 from ledgerstone.rules.rows import HeadRow
 
 
@@ -18,11 +25,24 @@ def check_alive(session: str, head: HeadRow) -> None:
         raise SessionDeleted(session)
 
 
-def check_guard(session: str, head: HeadRow, guard: Guard, now_us: int) -> None:
-    """Fence first, then revision; raises what the caller must react to."""
+def check_guard(
+    session: str, head: HeadRow, guard: Guard, now_us: int, *, made: bool = False
+) -> None:
+    """Fence first, then incarnation and revision; raises what the caller must react to.
+
+    `made`: the write itself made the session, so that none was there before.
+    """
     check_fence(session, head, guard, now_us)
+    if guard.incarnation is not None:
+        check_incarnation(session, 0 if made else head.incarnation, guard.incarnation)
     if guard.revision is not None and guard.revision != head.revision:
         raise RevisionMoved(guard.revision, head.revision, session)
+
+
+def check_incarnation(session: str, actual: int, expected: int) -> None:
+    """The session of this id must be the one that the caller saw."""
+    if actual != expected:
+        raise IncarnationMoved(expected, actual, session)
 
 
 def check_fence(session: str, head: HeadRow, guard: Guard, now_us: int) -> None:

@@ -140,6 +140,7 @@ READS: dict[type, Handler] = {
     session_commands.GetHead: sessions.get_head,
     session_commands.GetPicker: sessions.get_picker,
     session_commands.GetDocument: sessions.get_document,
+    session_commands.GetDocuments: sessions.get_documents,
     session_commands.ListSessions: listing.list_sessions,
     session_commands.CountSessions: listing.count_sessions,
     session_commands.ReadSessionAt: past.read_session_at,

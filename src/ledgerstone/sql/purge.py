@@ -8,6 +8,7 @@ from ledgerstone.errors import RevisionMoved
 from ledgerstone.records.sessions import Receipt
 from ledgerstone.rules.artifacts import scope_of
 from ledgerstone.rules.chain import GENESIS
+from ledgerstone.rules.guard import check_incarnation
 from ledgerstone.sql.budgets import forget_sums
 from ledgerstone.sql.embeddings import drop_session_vectors
 from ledgerstone.sql.heads import ORD_BITS, find_head
@@ -38,6 +39,8 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
         retired = command.retire or bool(stub and stub[3])
         removed = await _purge_loose(tx, *key)
         return Receipt(session=command.id, retired=retired, removed=removed)
+    if command.expected_incarnation is not None:
+        check_incarnation(command.id, head.incarnation, command.expected_incarnation)
     expected = command.expected_revision
     if expected is not None and expected != head.revision:
         raise RevisionMoved(expected, head.revision, command.id)

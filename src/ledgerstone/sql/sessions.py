@@ -9,6 +9,7 @@ from ledgerstone.commands.sessions import (
     CreateSession,
     DeleteSession,
     GetDocument,
+    GetDocuments,
     GetHead,
     GetOrCreateSession,
     GetPicker,
@@ -246,9 +247,15 @@ async def get_picker(tx: Tx, query: GetPicker) -> Picker | None:
 
 async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
     """One of the session's documents."""
-    head = await find_head(tx, query.tenant, query.session)
-    row = None if head is None else await tx.one("get_document", head.number, query.name)
-    return None if row is None else row[0]
+    rows = await tx.among("get_documents", [query.session], query.tenant, query.name)
+    return rows[0][1] if rows else None
+
+
+async def get_documents(tx: Tx, query: GetDocuments) -> dict[str, bytes]:
+    """The same of several sessions, in the order in which they were named."""
+    rows = await tx.among("get_documents", list(query.sessions), query.tenant, query.name)
+    found: dict[str, bytes] = dict(rows)
+    return {id: found[id] for id in query.sessions if id in found}
 
 
 def session_of(row: Row) -> Session:

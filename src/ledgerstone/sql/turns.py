@@ -54,7 +54,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
         if turn_known:
             return await _repeat(tx, head, command)
     check_alive(command.session, head)
-    check_guard(command.session, head, command.guard, tx.now_us)
+    check_guard(command.session, head, command.guard, tx.now_us, made=row is None)
     commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1, tip_id, bounded)
     commit.leaf, commit.tip, commit.tip_seq = head.leaf, head.tip, head.tip_seq
     if command.complete:
@@ -132,6 +132,8 @@ async def _carry_more(tx: Tx, commit: Commit) -> None:
         await tx.many("put_value", rows)
     if command.notes:
         await write_notes(tx, head, command.notes, commit.moment_us, "replace_note")
+    if command.kept_notes:
+        await write_notes(tx, head, command.kept_notes, commit.moment_us, "keep_note")
     if command.config is not None or command.frames is not None or command.checkpoint is not None:
         await _put_documents(tx, commit)
     for draft in command.drop_drafts:

@@ -124,6 +124,12 @@ order by tenant
 -- One document of a session.
 select body from documents where number = :number and name = :name
 
+-- name: get_documents(tenant, name, ids)
+-- One document of each of these sessions: a list as JSON.
+select s.id, d.body from sessions s join documents d on d.number = s.number
+where s.tenant = :tenant and s.id in (select value from json_each(:ids)) and s.purged = 0
+  and d.name = :name
+
 -- name: put_document(number, name, body)
 -- Keep a document, replacing an older one.
 insert into documents (number, name, body) values (:number, :name, :body)

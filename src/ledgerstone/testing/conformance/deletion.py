@@ -7,7 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from ledgerstone import Session, Store, user
-from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionRetired
+from ledgerstone.errors import (
+    IncarnationMoved,
+    RevisionMoved,
+    SessionDeleted,
+    SessionRetired,
+)
+from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.testing.bed import Bed
 
 __all__ = ["TestSoftDelete", "TestPurge"]
@@ -206,6 +212,75 @@ class TestPurge:
             backend.store.sessions.purge("s", expected_revision=head.revision - 1)
         assert backend.store.sessions.get("s") is not None
         assert backend.store.sessions.purge("s", expected_revision=head.revision).existed
+
+    @pytest.mark.promise(24)
+    def test_a_purge_of_another_life_is_refused(self, backend: Bed) -> None:
+        store = backend.store
+        make(store)
+        assert store.sessions.purge("s", expected_incarnation=1).existed
+        make(store)
+        revision = backend.revision("s")
+        with backend.unchanged("s"), pytest.raises(IncarnationMoved):
+            store.sessions.purge("s", expected_revision=revision, expected_incarnation=1)
+        assert store.sessions.purge("s", expected_incarnation=2).existed
+
+    @pytest.mark.promise(24, 106)
+    def test_a_turn_for_another_life_is_refused(self, backend: Bed) -> None:
+        """At the same revision: without the incarnation nobody would see the difference."""
+        store = backend.store
+        late = []
+        for life in (1, 2):
+            made = store.sessions.create(id="s")
+            assert made.incarnation == life
+            store.messages.append("s", user(f"life {life}"))
+            turn = store.turns.begin("s", expected_revision=1, expected_incarnation=life)
+            turn.user("seen")
+            late.append(turn)
+            if life == 1:
+                store.sessions.purge("s")
+        with backend.unchanged("s"), pytest.raises(IncarnationMoved) as caught:
+            late[0].commit()
+        assert (caught.value.expected, caught.value.actual, caught.value.session) == (1, 2, "s")
+        assert isinstance(caught.value, RevisionMoved)
+        assert late[1].commit().revision == 2
+        late[1].user("and again")
+        assert late[1].commit().revision == 3
+
+    @pytest.mark.promise(24, 106)
+    def test_a_turn_for_a_life_that_is_over_does_not_begin_the_next(self, backend: Bed) -> None:
+        store = backend.store
+        make(store)
+        store.sessions.purge("s")
+        turn = store.turns.begin("s", expected_incarnation=1, create=True)
+        turn.user("late")
+        with pytest.raises(IncarnationMoved) as caught:
+            turn.commit()
+        assert (caught.value.expected, caught.value.actual) == (1, 0)
+        assert store.sessions.get("s") is None
+
+    @pytest.mark.promise(24, 106)
+    def test_a_turn_may_insist_on_making_its_session(self, backend: Bed) -> None:
+        store = backend.store
+
+        def made(id: str) -> TurnCommitted:
+            turn = store.turns.begin("s", id=id, expected_incarnation=0, create=True)
+            turn.user("first")
+            return turn.commit()
+
+        store.sessions.create(id="s")
+        with pytest.raises(IncarnationMoved):
+            made("t1")
+        assert store.sessions.head("s") is None
+        store.sessions.purge("s")
+        assert made("t2").revision == 1
+        assert made("t2").replayed
+        with backend.unchanged("s"), pytest.raises(IncarnationMoved):
+            made("t3")
+        turn = store.turns.begin("other", expected_incarnation=0, create=True)
+        for text in ("first", "second"):
+            turn.user(text)
+            turn.commit()
+        assert backend.texts("other") == ["first", "second"]
 
     @pytest.mark.promise(24, 27)
     def test_a_purged_id_may_be_used_again_and_starts_empty(self, backend: Bed) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.commands.sessions import GetDocument
+from ledgerstone.commands.sessions import GetDocument, GetDocuments
 from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.records.document import tool_names
 from ledgerstone.records.sessions import STATUSES, Session
 from ledgerstone.testing.bed import Bed
 
-__all__ = ["TestDocuments", "TestDocumentRules", "TestSecrets"]
+__all__ = ["TestDocuments", "TestStates", "TestDocumentRules", "TestSecrets"]
 
 POLICIES: dict[str, Any] = {
     "permission_policy": {
@@ -173,6 +173,43 @@ class TestDocuments:
         assert backend.store.sessions.document("s") is None
         backend.store.sessions.create(id="s")
         assert backend.store.sessions.document("s") is None
+
+
+class TestStates:
+    def test_the_states_of_several_sessions_come_in_one_read(self, backend: Bed) -> None:
+        store = backend.store
+        for n in range(3):
+            with store.turns.begin(f"s{n}", create=True) as turn:
+                turn.state(n=n)
+        store.sessions.create(id="bare", document={"n": 9})
+        store.sessions.delete("s1")
+        store.sessions.purge("s2")
+        backend.reopen()
+        store = backend.store
+        asked = ["s2", "s1", "none", "bare", "s0", "s1"]
+        states = store.sessions.states(asked)
+        assert list(states.items()) == [("s1", {"n": 1}), ("s0", {"n": 0})]
+        assert states == {id: store.sessions.state(id) for id in ("s0", "s1")}
+        assert store.sessions.states([]) == {}
+        assert store.sessions.states(store.sessions.iter()) == {"s0": {"n": 0}}
+
+    def test_a_document_of_several_sessions_has_one_name(self, backend: Bed) -> None:
+        store = backend.store
+        with store.turns.begin("s", create=True) as turn:
+            turn.state(n=1)
+            turn.head(config={"model": "m"})
+        asked = [
+            GetDocuments(tenant=tenant, sessions=("s",), name=name)
+            for tenant in ("default", "other")
+            for name in ("state", "config", "document")
+        ]
+        found = backend.ask_all(*asked)
+        assert found == [{"s": b'{"n":1}'}, {"s": b'{"model":"m"}'}, {}, {}, {}, {}]
+
+    def test_what_names_no_session_is_refused(self, backend: Bed) -> None:
+        for bad in ([None], [""], [1]):
+            with pytest.raises(InvalidValue, match="session"):
+                backend.store.sessions.states(bad)  # type: ignore[arg-type]
 
 
 class TestDocumentRules:

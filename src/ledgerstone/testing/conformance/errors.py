@@ -34,6 +34,7 @@ ABSENT: dict[str, tuple[Read, object]] = {
     "sessions.picker": (lambda b: b.store.sessions.picker("x"), None),
     "sessions.document": (lambda b: b.store.sessions.document("x"), None),
     "sessions.state": (lambda b: b.store.sessions.state("x"), {}),
+    "sessions.states": (lambda b: b.store.sessions.states(["x"]), {}),
     "sessions.recovery": (lambda b: b.store.sessions.recovery("x"), None),
     "sessions.exists": (lambda b: b.store.sessions.exists("x"), False),
     "sessions.list": (lambda b: b.store.sessions.list(user="x").items, []),

@@ -13,6 +13,7 @@ from ledgerstone.errors import (
     AlreadyExists,
     ExecutionNotFound,
     ExecutionResolved,
+    ExecutionUnresolved,
     InvalidValue,
     SessionDeleted,
     SessionNotFound,
@@ -208,6 +209,26 @@ class TestExecutions(OnACall):
             with backend.unchanged(session), pytest.raises(error):
                 turn.commit()
         assert self.get(backend, "x1").status == "started"
+
+    def test_of_two_blocks_with_one_id_one_calls_the_tool(self, backend: Bed, session: str) -> None:
+        """Both begin before either is done, and nobody holds the session."""
+        executions = backend.store.executions
+        with executions.run(session, id="x1", **CALL) as first:
+            with pytest.raises(ExecutionUnresolved), executions.run(session, id="x1", **CALL):
+                raise AssertionError("called twice")
+            first.result = 7
+        with executions.run(session, id="x1", **CALL) as again:
+            assert (again.needs_run, again.result) == (False, 7)
+
+    def test_a_start_with_the_same_id_is_a_repeat(self, backend: Bed, session: str) -> None:
+        executions = backend.store.executions
+        first = executions.start(session, id="x1", **CALL)
+        assert executions.start(session, id="x1", **CALL) == first
+        with pytest.raises(ExecutionUnresolved):
+            executions.start(session, id="x1", once=True, **CALL)
+        done = executions.finish("x1", result=1)
+        assert executions.start(session, id="x1", once=True, **CALL) == done
+        assert executions.start(session, id="x2", call_id="c2", tool="pay", once=True).attempts == 1
 
     def test_unknown_ids(self, backend: Bed, session: str) -> None:
         assert backend.store.executions.get("nowhere") is None

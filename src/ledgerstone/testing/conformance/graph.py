@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone import assistant, user
-from ledgerstone.errors import AlreadyExists, InvalidValue, NotSupported, SessionNotFound
+from ledgerstone.errors import (
+    AlreadyExists,
+    InvalidValue,
+    NotSupported,
+    SessionNotFound,
+    TurnConflict,
+)
 from ledgerstone.records.nodes import Node, Opaque
 from ledgerstone.testing.bed import Bed
 
@@ -227,6 +234,37 @@ class TestNodes(OnATree):
         assert hung is not None
         assert (aside.parent, hung.parent) == ("m3", "m3")
         assert store.messages.append(tree, user("next"))[0].parent == "m3"
+
+    def test_a_turn_has_messages_beside_the_path(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        turn = store.turns.begin(tree, id="t")
+        first, second = (user(f"aside {n}", id=f"a{n}") for n in (1, 2))
+        turn.add(first, replace(second, parent="a1"), on_path=False)
+        turn.user("next", id="m4")
+        turn.add(user("later aside", id="a3"), on_path=False)
+        done = turn.commit()
+        parents = [(message.id, message.parent) for message in done.messages]
+        assert parents == [("a1", "m3"), ("a2", "a1"), ("m4", "m3"), ("a3", "m4")]
+        backend.reopen()
+        store = backend.store
+        assert ids(store.nodes.path(tree)) == ["m1", "m2", "m3", "m4"]
+        assert ids(store.nodes.path(tree, at="a2")) == ["m1", "m2", "m3", "a1", "a2"]
+        assert store.messages.count(tree) == 4
+        assert store.messages.append(tree, user("last"))[0].parent == "m4"
+        assert store.admin.verify().defects == []
+
+    def test_beside_the_path_is_another_turn(self, backend: Bed, tree: str) -> None:
+        store = backend.store
+        for on_path, replayed in ((False, False), (False, True)):
+            turn = store.turns.begin(tree, id="t")
+            turn.add(user("same"), on_path=on_path)
+            assert turn.commit().replayed is replayed
+        turn = store.turns.begin(tree, id="t")
+        turn.add(user("same"))
+        with pytest.raises(TurnConflict):
+            turn.commit()
+        with pytest.raises(InvalidValue, match="on_path"):
+            turn.add(user("same"), on_path=1)  # type: ignore[arg-type]
 
     def test_appending_to_an_unknown_session_is_refused(self, backend: Bed) -> None:
         with pytest.raises(SessionNotFound):

@@ -7,8 +7,9 @@ import hashlib
 import pytest
 
 from ledgerstone import user
-from ledgerstone.errors import SessionDeleted, SessionNotFound
+from ledgerstone.errors import InvalidValue, SessionDeleted, SessionNotFound, TurnConflict
 from ledgerstone.records.nodes import Node, Opaque
+from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.testing.bed import Bed
 
 DAY_S = 86_400
@@ -70,6 +71,61 @@ class TestNotes:
             turn.node("event", 1, id="e")
             turn.note("e", "k", "with it")
         assert self.bodies(backend, "e") == {"k": "with it"}
+
+    def test_a_turn_keeps_the_first_body_when_it_is_told_to(
+        self, backend: Bed, session: str
+    ) -> None:
+        store = backend.store
+        store.nodes.annotate(session, "m1", {"old": "first"})
+        with store.turns.begin(session) as turn:
+            turn.note("m1", "old", "second", mode="keep")
+            turn.note("m1", "new", "first", mode="keep")
+            turn.note("m1", "new", "second", mode="keep")
+            turn.note("m1", "plain", "second")
+        backend.reopen()
+        assert self.bodies(backend) == {"old": "first", "new": "first", "plain": "second"}
+
+    def test_a_replacement_wins_over_what_a_turn_keeps(self, backend: Bed, session: str) -> None:
+        with backend.store.turns.begin(session) as turn:
+            turn.note("m1", "a", "kept", mode="keep")
+            turn.note("m1", "a", "replaced")
+            turn.note("m1", "b", "replaced")
+            turn.note("m1", "b", "kept", mode="keep")
+        assert self.bodies(backend) == {"a": "replaced", "b": "replaced"}
+
+    def test_a_turn_notes_nodes_that_come_later(self, backend: Bed, session: str) -> None:
+        store = backend.store
+        for mode in ("keep", "replace"):
+            with store.turns.begin(session) as turn:
+                turn.note("later", mode, 1, values=[turn.value(mode)], mode=mode)
+        store.messages.append(session, user("now", id="later"))
+        node = store.nodes.get(session, "later", notes=True, resolve=True)
+        assert node is not None
+        assert set(node.notes or ()) == {"keep", "replace"}
+        assert set((node.resolved or {}).values()) == {b'"keep"', b'"replace"'}
+
+    def test_a_repeated_turn_notes_nothing_again(self, backend: Bed, session: str) -> None:
+        """What its first time kept may be replaced since: the repeat must not touch that."""
+        store = backend.store
+
+        def noted(mode: str) -> TurnCommitted:
+            turn = store.turns.begin(session, id="t")
+            turn.note("m1", "k", "mine", mode=mode)
+            return turn.commit()
+
+        first = noted("keep")
+        store.nodes.annotate(session, "m1", {"k": "other"}, mode="replace")
+        again = noted("keep")
+        assert (again.revision, again.replayed) == (first.revision, True)
+        assert self.bodies(backend) == {"k": "other"}
+        with pytest.raises(TurnConflict):
+            noted("replace")
+
+    def test_a_mode_that_there_is_not_is_refused(self, backend: Bed, session: str) -> None:
+        turn = backend.store.turns.begin(session)
+        with pytest.raises(InvalidValue, match="mode"):
+            turn.note("m1", "k", 1, mode="merge")
+        assert self.bodies(backend) == {}
 
     def test_a_note_needs_a_live_session(self, backend: Bed, session: str) -> None:
         with pytest.raises(SessionNotFound):

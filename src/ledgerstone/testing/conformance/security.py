@@ -193,6 +193,7 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "sessions.at": (lambda s, _: s.sessions.at("s", 1), None),
     "sessions.load": (lambda s, _: s.sessions.load("s"), None),
     "sessions.state": (lambda s, _: s.sessions.state("s"), {}),
+    "sessions.states": (lambda s, _: s.sessions.states(["s"]), {}),
     "sessions.document": (lambda s, _: s.sessions.document("s"), None),
     "sessions.picker": (lambda s, _: s.sessions.picker("s"), None),
     "sessions.recovery": (lambda s, _: s.sessions.recovery("s"), None),

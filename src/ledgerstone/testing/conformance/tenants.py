@@ -45,6 +45,8 @@ def _opened(reader: Any) -> bytes:
         return b"".join(pieces)
 
 
+SAID = {"role": "user", "content": "x"}
+
 # What another tenant gets for the names of the first one: a value, or an error.
 FOREIGN: dict[str, tuple[Call, Any]] = {
     "blobs.get": (lambda s: s.blobs.get(REF), None),
@@ -139,6 +141,29 @@ FOREIGN |= {
     "turns.checkpoint": (lambda s: s.turns.checkpoint("s", [], RUN).revision, 1),
     "leases.hold": (lambda s: _held(s.leases.hold("s")), SessionNotFound),
 }
+# The session in the words of other libraries.
+FOREIGN |= {
+    "session.as_openai": (lambda s: s.session("s").as_openai(), []),
+    "session.as_openai chat": (lambda s: s.session("s").as_openai(chat=True), []),
+    "session.as_anthropic": (lambda s: s.session("s").as_anthropic(), {"messages": []}),
+    "session.as_langchain": (lambda s: s.session("s").as_langchain(), []),
+    "session.as_pydantic_ai": (lambda s: s.session("s").as_pydantic_ai(), []),
+    "session.as_adk": (lambda s: s.session("s").as_adk(), []),
+    "session.add_openai": (lambda s: s.session("s").add_openai([SAID]), SessionNotFound),
+    "session.add_anthropic": (lambda s: s.session("s").add_anthropic([SAID]), SessionNotFound),
+    "session.add_langchain": (
+        lambda s: s.session("s").add_langchain([{"type": "human", "data": {"content": "x"}}]),
+        SessionNotFound,
+    ),
+    "session.add_pydantic_ai": (
+        lambda s: s.session("s").add_pydantic_ai([{"kind": "request", "parts": []}]),
+        SessionNotFound,
+    ),
+    "session.add_adk": (
+        lambda s: s.session("s").add_adk([{"author": "user"}]),
+        SessionNotFound,
+    ),
+}
 # Built on the calls above, or of the operator of the whole store.
 BUILT_ON = {
     "admin.after_restore",
@@ -224,9 +249,10 @@ class TestTenantsOfWhatIsKept:
     def test_no_method_is_missing_here(self, backend: Bed) -> None:
         """A new method says first what a stranger gets."""
         known = {name.partition(" ")[0] for name in (*FOREIGN, *OLDER)} | BUILT_ON
+        spaces = {**vars(backend.store), "session": backend.store.session("s")}
         there = {
             f"{namespace}.{name}"
-            for namespace, found in vars(backend.store).items()
+            for namespace, found in spaces.items()
             for name, _ in inspect.getmembers(found, callable)
             if not namespace.startswith("_") and not name.startswith("_")
         }

@@ -164,6 +164,19 @@ begin
     on conflict (number, node, key) do update set format = excluded.format, refs = excluded.refs,
       created_us = excluded.created_us, body = excluded.body;
   end if;
+  -- 18. as 16, but the first one stays; written before 17 drops any
+  if at[69] > 0 then
+    insert into notes (tenant, number, created_us, node, key, format, refs, body)
+    select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], texts[x.t + 1], texts[x.t + 2],
+      texts[x.t + 3], texts[x.t + 4], bytes[x.b + 1]
+    from (
+      select r, at[70] + r * 3 as i, at[71] + r * 4 as t, at[72] + r as b
+      from generate_series(0, at[69] - 1) r offset 0
+    ) x
+    where words[ints[x.i + 1]] = 'ok'
+    order by x.r
+    on conflict (number, node, key) do nothing;
+  end if;
   -- 17. at, number; node, first, last
   if at[65] > 0 then
     delete from notes n

@@ -16,6 +16,12 @@ select h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs
 from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
 where s.tenant = :tenant and s.id = :id and s.purged = 0
 
+-- name: get_documents(tenant, name, ids)
+-- One document of each of these sessions; an array instead of JSON.
+select s.id, d.body from sessions s join documents d on d.number = s.number and d.tenant = s.tenant
+where s.tenant = :tenant and s.id = any (cast(:ids as text[])) and s.purged = 0
+  and d.name = :name
+
 -- name: mark_deleted(number, deleted_us)
 -- Soft delete, or with null the end of it. The head becomes another one, so that no plan is right
 -- any more.

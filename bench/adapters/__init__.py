@@ -1,0 +1,1 @@
+"""The adapters: the same agent loop on a framework's own persistence and on ours."""

@@ -1,0 +1,227 @@
+"""ADK's artifact service: named, versioned parts of a session or of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from google.adk.artifacts import artifact_util
+from google.adk.artifacts.base_artifact_service import (
+    ArtifactVersion,
+    BaseArtifactService,
+    ensure_part,
+)
+from google.adk.errors.input_validation_error import InputValidationError
+from google.genai import types
+
+from ledgerstone.adapters.adk.keys import ADK, owner_id
+from ledgerstone.adapters.adk.part_bytes import is_absent, media_type, packed, unpacked
+from ledgerstone.adapters.adk.places import place_of
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
+
+USER = "user:"
+REFERENCES_MAX = 5
+"""So many artifacts may point at each other in a row."""
+US_PER_S = 1_000_000
+
+Where: TypeAlias = tuple[str, str, str, str | None]
+"""As ADK says it: app, user, name of the file, session."""
+
+
+class LedgerArtifactService(BaseArtifactService):
+    """Artifacts of ADK in a store of either colour; versions count from 0.
+
+    A name that begins with "user:", or any name without a session, belongs to the user. `quota`
+    bounds what a session may keep; without one there is no bound. `unowned` as of the sessions.
+    """
+
+    def __init__(
+        self, store: AnyStore, *, quota: Quota | None = None, unowned: bool = False
+    ) -> None:
+        self._store = store
+        self._faces = Faces(store)
+        self._quota = quota
+        self._unowned = unowned
+
+    async def save_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        artifact: types.Part | dict[str, Any],
+        session_id: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> int:
+        """The next version: bytes, text, or a reference. InputValidationError for other parts."""
+        part = ensure_part(artifact)
+        _check_reference(part, app_name, user_id, session_id)
+        data, rest = packed(part)
+        put = self._call(
+            self._store.artifacts.put,
+            (app_name, user_id, filename, session_id),
+            data,
+            media_type=media_type(part),
+            metadata={ADK: {"part": rest, "custom": custom_metadata or {}}},
+            quota=self._quota,
+        )
+        made: Artifact = await self._faces.later(put)
+        return made.version - 1
+
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """The newest or that version, as it was saved; references are followed in their scope."""
+        for left in range(REFERENCES_MAX, -1, -1):
+            part = await self._part(app_name, user_id, filename, session_id, version)
+            if part is None or not artifact_util.is_artifact_ref(part):
+                return part
+            target = artifact_util.resolve_artifact_reference(
+                file_uri=_uri(part),
+                app_name=app_name,
+                user_id=user_id,
+                session_id=session_id,
+                remaining_depth=left,
+            )
+            filename, session_id, version = target.filename, target.session_id, target.version
+        return None
+
+    async def list_artifact_keys(
+        self, *, app_name: str, user_id: str, session_id: str | None = None
+    ) -> list[str]:
+        """Every name that can be loaded here, those of the user with "user:"; sorted."""
+        return await self._faces.later(self._keys(app_name, user_id, session_id))
+
+    async def _keys(self, app: str, user: str, session: str | None) -> list[str]:
+        found = await of(self._store.artifacts.list(user=owner_id(app, user)))
+        names = [USER + one.name for one in found]
+        if session is not None:
+            place = await self._session(app, user, session)
+            names += [one.name for one in await of(self._store.artifacts.list(session=place))]
+        return sorted(names)
+
+    async def delete_artifact(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> None:
+        """All versions; the next save begins at 0 again."""
+        where = (app_name, user_id, filename, session_id)
+        await self._faces.later(self._call(self._store.artifacts.delete, where))
+
+    async def list_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[int]:
+        """The numbers of all versions, from 0."""
+        found = await self._versions(app_name, user_id, filename, session_id)
+        return [one.version - 1 for one in found]
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[ArtifactVersion]:
+        """All versions with what is known of them."""
+        found = await self._versions(app_name, user_id, filename, session_id)
+        return [_described(one, app_name, user_id, filename, session_id) for one in found]
+
+    async def get_artifact_version(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactVersion | None:
+        """What is known of the newest or that version, or None."""
+        if version is not None and version < 0:
+            return None
+        where = (app_name, user_id, filename, session_id)
+        number = None if version is None else version + 1
+        found: Artifact | None = await self._faces.later(
+            self._call(self._store.artifacts.get, where, version=number)
+        )
+        if found is None:
+            return None
+        return _described(found, app_name, user_id, filename, session_id)
+
+    async def _versions(
+        self, app: str, user: str, filename: str, session: str | None
+    ) -> list[Artifact]:
+        where = (app, user, filename, session)
+        found: list[Artifact] = await self._faces.later(
+            self._call(self._store.artifacts.versions, where)
+        )
+        return found
+
+    async def _part(
+        self, app: str, user: str, filename: str, session: str | None, version: int | None
+    ) -> types.Part | None:
+        if version is not None and version < 0:
+            return None
+        where = (app, user, filename, session)
+        number = None if version is None else version + 1
+        found: ArtifactContent | None = await self._faces.later(
+            self._call(self._store.artifacts.read, where, version=number)
+        )
+        if found is None:
+            return None
+        part = unpacked(found.data, _known(found).get("part", {}), found.media_type)
+        return None if is_absent(part) else part
+
+    async def _call(
+        self, method: Callable[..., Any], where: Where, *args: Any, **options: Any
+    ) -> Any:
+        """What the store answers, for the owner and the name that ADK means."""
+        app, user, filename, session = where
+        if not isinstance(filename, str):
+            raise InvalidValue("filename", f"text expected, got {type(filename).__name__}")
+        owner = {"user": owner_id(app, user)}
+        if not filename.startswith(USER) and session is not None:
+            owner = {"session": await self._session(app, user, session)}
+        name = filename.removeprefix(USER) if "user" in owner else filename
+        return await of(method(name, *args, **owner, **options))
+
+    async def _session(self, app: str, user: str, session: str) -> str:
+        return await place_of(self._store, app, user, session.strip(), unowned=self._unowned)
+
+
+def _check_reference(part: types.Part, app: str, user: str, session: str | None) -> None:
+    """A reference may only point at what its owner could load."""
+    if not artifact_util.is_artifact_ref(part):
+        return
+    parsed = artifact_util.parse_artifact_uri(_uri(part))
+    if parsed is None:
+        raise InputValidationError(f"Invalid artifact reference URI: {_uri(part)}")
+    artifact_util.validate_artifact_reference_scope(
+        app_name=app, user_id=user, session_id=session, parsed_uri=parsed
+    )
+
+
+def _uri(part: types.Part) -> str:
+    return (part.file_data.file_uri if part.file_data else None) or ""
+
+
+def _known(artifact: Artifact) -> dict[str, Any]:
+    metadata = artifact.metadata
+    known = metadata.get(ADK) if isinstance(metadata, dict) else None
+    return known if isinstance(known, dict) else {}
+
+
+def _described(
+    found: Artifact, app: str, user: str, filename: str, session: str | None
+) -> ArtifactVersion:
+    number = found.version - 1
+    scope = None if found.user is not None else session
+    return ArtifactVersion(
+        version=number,
+        canonical_uri=artifact_util.get_artifact_uri(app, user, filename, number, scope),
+        custom_metadata=_known(found).get("custom", {}),
+        create_time=found.created_us / US_PER_S,
+        mime_type=found.media_type,
+    )

@@ -1,0 +1,67 @@
+"""Where things of ADK are in a store: its keys are an app, a user and an id."""
+
+from __future__ import annotations
+
+from ledgerstone import ids
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.sessions import Session
+
+ADK = "adk"
+
+
+def store_id(app_name: str, user_id: str, session_id: str) -> str:
+    """The id of an ADK session in the store. Two users may use one id, so it takes all three.
+
+    It is what `store.messages.last`, `store.leases.hold` and the rest are asked with.
+    """
+    return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"), session_id)
+
+
+def owner_id(app_name: str, user_id: str) -> str:
+    """Whom artifacts of a user belong to: a user of one app is not the same one of another."""
+    return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"))
+
+
+def adk_id(session: Session) -> str:
+    """What ADK calls a session; one that ADK did not make by its id in the store.
+
+    A fork has the metadata of the session it was made from, hence the id in it.
+    """
+    known = session.metadata.get(ADK) if isinstance(session.metadata, dict) else None
+    if isinstance(known, dict) and known.get("id") == session.id:
+        return str(known.get("session"))
+    return session.id
+
+
+def opens(session: Session | None, app_name: str, user_id: str, *, unowned: bool) -> bool:
+    """Whether a session that ADK did not make is this user's to open, by its id in the store."""
+    if session is None or session.app not in ("", app_name):
+        return False
+    return session.user == user_id or (unowned and session.user is None)
+
+
+def metadata_of(id: str, session_id: str) -> dict[str, dict[str, str]]:
+    """What a session remembers of its names."""
+    return {ADK: {"id": id, "session": session_id}}
+
+
+def app_space(app_name: str) -> tuple[str, ...]:
+    """The namespace of an app's state."""
+    return (ADK, app_name, "app")
+
+
+def user_space(app_name: str, user_id: str | None = None) -> tuple[str, ...]:
+    """The namespace of a user's state, or that above all users of the app."""
+    below = () if user_id is None else (user_id,)
+    return (ADK, app_name, "user", *below)
+
+
+def memory_space(app_name: str, user_id: str) -> tuple[str, ...]:
+    """The namespace of what a user's sessions left to remember."""
+    return (ADK, app_name, "memory", user_id)
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidValue(field, f"text expected, got {type(value).__name__}")
+    return value

@@ -1,0 +1,231 @@
+"""ADK's session service: a session is a session, an event is a message, an append is a commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session as AdkSession
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.adapters.adk import listing, marks, states
+from ledgerstone.adapters.adk.events import US_PER_S, message_of, native_of
+from ledgerstone.adapters.adk.keys import metadata_of, store_id, user_space
+from ledgerstone.adapters.adk.marks import Seen
+from ledgerstone.adapters.adk.places import place_of
+from ledgerstone.adapters.adk.reading import Wanted, load, wanted
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.errors import (
+    AlreadyExists,
+    RevisionMoved,
+    SessionDeleted,
+    SessionNotFound,
+    TurnConflict,
+)
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import TurnCommitted
+
+_held: ContextVar[Mapping[tuple[int, str], AnyLease]] = ContextVar(
+    "leases", default=MappingProxyType({})
+)
+"""Leases by service and session. Of a task, not of the service: a holder that lost its session
+must not go on under the lease of the next one."""
+
+
+class LedgerSessionService(BaseSessionService):
+    """Sessions of ADK in a store of either colour.
+
+    `unowned`: sessions that name no user, as other frameworks make them, open for every user by
+    their id in the store; those that name this user always do.
+    """
+
+    def __init__(self, store: AnyStore, *, unowned: bool = False) -> None:
+        self._store = store
+        self._faces = Faces(store)
+        self._unowned = unowned
+        self._waiting: dict[tuple[int, str], tuple[asyncio.Lock, int]] = {}
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> AdkSession:
+        """A new session with its state, in one commit. AlreadyExistsError, InvalidValue."""
+        name = (session_id or "").strip() or ids.new_id()
+        return await self._faces.later(self._create(app_name, user_id, name, state))
+
+    async def _create(
+        self, app: str, user: str, name: str, state: dict[str, Any] | None
+    ) -> AdkSession:
+        id = store_id(app, user, name)
+        values = states.json_state(state)
+        made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
+        turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
+        states.put(turn, app, user, values)
+        try:
+            answer: TurnCommitted = await of(turn.commit())
+        except (AlreadyExists, RevisionMoved, SessionDeleted) as error:
+            raise AlreadyExistsError(f"Session with id {name} already exists.") from error
+        found = await load(self._store, id, app, user, Wanted(recent=0))
+        if found is None:  # Deleted again by somebody else.
+            raise SessionNotFoundError(f"Session {name} not found.")
+        # Of the commit: what somebody else did since, this object has not seen.
+        return replace(found, revision=answer.revision).as_adk(name, app, user)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> AdkSession | None:
+        """The session with the events that are asked for, or None; from one snapshot."""
+        want = wanted(config)
+        name = (session_id or "").strip()
+        if not name:
+            return None
+        return await self._faces.later(self._get(app_name, user_id, name, want))
+
+    async def _get(self, app: str, user: str, name: str, want: Wanted) -> AdkSession | None:
+        id = store_id(app, user, name)
+        found = await load(self._store, id, app, user, want)
+        if found is None:
+            other = await self._place(app, user, name)
+            if other != id:
+                found = await load(self._store, other, app, user, want)
+        return None if found is None else found.as_adk(name, app, user)
+
+    async def _place(self, app: str, user: str, name: str) -> str:
+        return await place_of(self._store, app, user, name, unowned=self._unowned)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Every session of the app, or of its user, with its state; changed last, listed last."""
+        found = await self._faces.later(listing.sessions(self._store, app_name, user_id))
+        return ListSessionsResponse(sessions=found)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove it for good, with its events and artifacts; the other states stay."""
+        await self._faces.later(self._delete(app_name, user_id, (session_id or "").strip()))
+
+    async def _delete(self, app: str, user: str, name: str) -> None:
+        if name:
+            await of(self._store.sessions.purge(await self._place(app, user, name)))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """What a user's sessions of the app share, complete, with keys as they are."""
+        return await self._faces.later(self._user_state(app_name, user_id))
+
+    async def _user_state(self, app: str, user: str) -> dict[str, Any]:
+        found = self._store.memories.iter(user_space(app, user))
+        return {memory.key: memory.value async for memory in each(found)}
+
+    async def append_event(self, session: AdkSession, event: Event) -> Event:
+        """Store an event with its changes of state, in one commit; the same event only once.
+
+        Nothing is stored of a partial event. StaleSessionError when the session was changed since
+        this object saw it, SessionNotFoundError, InvalidValue naming what can not be stored.
+        """
+        if event.partial:
+            return event
+        if not event.id:
+            event.id = Event.new_id()
+        async with self._alone(session):
+            storing = asyncio.ensure_future(self._store_event(session, event))
+            try:
+                return await asyncio.shield(storing)
+            except asyncio.CancelledError:
+                # It may be in the store already: the object must know before others go on with it.
+                await asyncio.wait([storing])
+                raise
+
+    async def _store_event(self, session: AdkSession, event: Event) -> Event:
+        seen, answer = await self._faces.later(self._append(session, event))
+        marks.put(session, seen)
+        moment = answer.created_us / US_PER_S
+        session.last_update_time = max(session.last_update_time, moment)
+        if answer.replayed and any(one.id == event.id for one in session.events):
+            return event
+        return await super().append_event(session, event)
+
+    async def _append(self, session: AdkSession, event: Event) -> tuple[Seen, TurnCommitted]:
+        message = message_of(native_of(event))
+        # Not as the event has it: there a None within a model is left out.
+        delta = states.json_state(event.actions.state_delta)
+        seen, revision = await marks.place(self._store, session)
+        turn = self._store.turns.begin(
+            self._target(seen.id),
+            id=ids.derive("adk", event.id),
+            expected_revision=revision,
+            expected_incarnation=seen.incarnation,
+        )
+        turn.add(message)
+        states.put(turn, session.app_name, session.user_id, delta)
+        if message.usage is not None:
+            # It was used already: a budget can not take it back, but the next call meets it.
+            turn.use(message.body.model or "unknown", message.usage, over_budget=True)
+        try:
+            answer: TurnCommitted = await of(turn.commit())
+        except (SessionNotFound, SessionDeleted) as error:
+            raise SessionNotFoundError(f"Session {session.id} not found.") from error
+        except RevisionMoved as error:
+            raise StaleSessionError(marks.STALE) from error
+        except (AlreadyExists, TurnConflict) as error:
+            raise AlreadyExistsError(f"Event {event.id} exists with other content.") from error
+        # A repeated one may be older than what the object knows.
+        return Seen(seen.id, seen.incarnation, max(answer.revision, revision)), answer
+
+    async def flush(self) -> None:
+        """Nothing waits: an append that returned is on disk."""
+
+    @contextmanager
+    def under(self, lease: AnyLease) -> Iterator[None]:
+        """Within the block, appends to the lease's session are fenced by it.
+
+        async with store.leases.hold(store_id(app, user, id)) as lease: with service.under(lease)
+
+        It holds for this task and what that starts: others of the service need their own lease.
+        """
+        token = _held.set({**_held.get(), (id(self), lease.session): lease})
+        try:
+            yield
+        finally:
+            _held.reset(token)
+
+    def _target(self, session: str) -> Any:
+        return _held.get().get((id(self), session), session)
+
+    @asynccontextmanager
+    async def _alone(self, session: AdkSession) -> AsyncIterator[None]:
+        """Appends to one session wait for each other: the second needs what the first learned."""
+        name = store_id(session.app_name, session.user_id, session.id)
+        key = (id(asyncio.get_running_loop()), name)
+        lock, users = self._waiting.get(key, (asyncio.Lock(), 0))
+        self._waiting[key] = (lock, users + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, users = self._waiting.pop(key)
+            if users > 1:
+                self._waiting[key] = (lock, users - 1)

@@ -1,0 +1,1 @@
+"""Readers of what other libraries stored: read-only on the source, and safe to run again."""

@@ -1,0 +1,284 @@
+"""Moves sessions of Google ADK's DatabaseSessionService and SqliteSessionService into a store.
+
+    from ledgerstone.adapters.importing.adk_sessions import import_sessions
+
+    print(import_sessions(store, "sessions.db"))
+
+The source is only read. A second run takes what is new and nothing twice: after an interruption, or
+when the source has grown. Old tables (version 0) keep the actions of events pickled; those are
+counted and left, since unpickling runs what is in them. What they did to the state is in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.adk.events.event import Event
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from ledgerstone.adapters.adk import states
+from ledgerstone.adapters.adk.events import message_of, native_of
+from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
+from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.sources import json_object
+from ledgerstone.codec import check_json
+from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.records.memories import Remember
+from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Session
+
+Key: TypeAlias = tuple[str, str, str]
+Only: TypeAlias = Callable[[str, str, str], bool]
+CHUNK = 200
+"""Events in one commit."""
+_OLD_JSON = (
+    "content",
+    "grounding_metadata",
+    "custom_metadata",
+    "usage_metadata",
+    "citation_metadata",
+    "input_transcription",
+    "output_transcription",
+)
+_OLD_PLAIN = (
+    *("author", "branch", "turn_complete", "error_code", "error_message"),
+    *("interrupted", "partial"),
+)
+
+
+@dataclass
+class Imported:
+    """What came of it."""
+
+    sessions: int = 0
+    events: int = 0
+    known: int = 0
+    """Events that were there from an earlier run."""
+    continued: int = 0
+    """Sessions that went on in the store since; nothing was added to them."""
+    app_values: int = 0
+    user_values: int = 0
+    """Values of state that apps and users share; those that the store has stay as they are."""
+    actions_left: int = 0
+    """Events of old tables whose pickled actions were not looked at."""
+    unreadable: int = 0
+    """Events and states that were left out because they are none."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One import: from where, to where, and how."""
+
+    store: AnyStore
+    source: Source
+    skip_unreadable: bool
+    done: Imported
+
+    def skip(self, error: Corrupt) -> None:
+        """Count what can not be read, or refuse it."""
+        if not self.skip_unreadable:
+            raise error
+        self.done.unreadable += 1
+
+
+def import_sessions(
+    store: AnyStore,
+    source: str | Path,
+    *,
+    only: Only | None = None,
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """Read a SQLite file (its path or url) or a postgresql:// database, and write its sessions.
+
+    `only(app, user, session)` chooses. They open with LedgerSessionService by their ids. Errors:
+    NotADatabase for something else, SchemaTooNew and NotSupported for other tables, Corrupt naming
+    the row (unless `skip_unreadable`), and those of a commit. What was written before an error
+    stays, and is known next time.
+    """
+    with closing(Source(source)) as opened:
+        job = Job(store, opened, skip_unreadable, Imported())
+        Faces(store).now(_run(job, only, progress))
+        return job.done
+
+
+async def aimport_sessions(
+    store: AnyStore,
+    source: str | Path,
+    *,
+    only: Only | None = None,
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """The same, for a program with an event loop."""
+    with closing(Source(source)) as opened:
+        job = Job(store, opened, skip_unreadable, Imported())
+        await Faces(store).later(_run(job, only, progress))
+        return job.done
+
+
+def check_source(source: str | Path) -> None:
+    """The errors that `import_sessions` has for a source before it reads a session."""
+    Source(source).close()
+
+
+async def _run(job: Job, only: Only | None, progress: Progress | None) -> None:
+    chosen = (key for key in job.source.sessions() if only is None or only(*key))
+    for count, key in enumerate(chosen, start=1):
+        await _session(job, key)
+        if progress is not None:
+            progress(key[2], count)
+    if only is not None:
+        return
+    for app, text in job.source.app_states():
+        state = _state(job, text, "app_states", app)
+        job.done.app_values += await _share(job.store, app_space(app), state)
+    for app, user, text in job.source.user_states():
+        state = _state(job, text, "user_states", user)
+        job.done.user_values += await _share(job.store, user_space(app, user), state)
+
+
+def _state(job: Job, text: Any, table: str, key: str) -> dict[str, Any]:
+    """A stored state; empty for one that is left out."""
+    try:
+        state = json_object(text, table, key, "state")
+        check_json(state, "state")
+    except Corrupt as error:
+        job.skip(error)
+        return {}
+    except InvalidValue as error:
+        job.skip(Corrupt(table, key, error.field, error.reason))
+        return {}
+    return state
+
+
+async def _share(store: AnyStore, space: tuple[str, ...], state: dict[str, Any]) -> int:
+    """Values of an app or a user; the store's own are newer."""
+    changes = [Remember(space, key, value, if_absent=True) for key, value in state.items()]
+    if changes:
+        await of(store.memories.batch(changes))
+    return len(changes)
+
+
+async def _session(job: Job, key: Key) -> None:
+    found = job.source.session(key)
+    if found is None:
+        return
+    store, done = job.store, job.done
+    app, user, name = key[0], key[1], key[2].strip()
+    id, tenant = store_id(app, user, name), store.tenant or ""
+    head, last = await of(
+        store.read(GetHead(tenant=tenant, id=id), ReadMessages(tenant=tenant, session=id, last=1))
+    )
+    state = _state(job, found[0], "sessions", key[2])
+    messages = _messages(job, key)
+    if last and not _skip(messages, last[0].id, done):
+        done.continued += 1
+        return
+    made = Session(id=id, app=app, user=user, metadata=metadata_of(id, name), created_us=found[1])
+    await _write(store, made, messages, state, 0 if head is None else head.revision, done)
+    done.sessions += 1
+
+
+async def _write(
+    store: AnyStore,
+    session: Session,
+    messages: Iterator[Message],
+    state: dict[str, Any],
+    revision: int,
+    done: Imported,
+) -> None:
+    """So many events with each commit; with the last of them the state."""
+    # Of the session's own layer: prefixed keys have no place there, and would change the others.
+    own = states.layers_of(state).session
+    part = list(islice(messages, CHUNK))
+    while part or not revision:
+        following = list(islice(messages, CHUNK))
+        turn = store.turns.begin(session.id, create=session, expected_revision=revision)
+        turn.add(*part)
+        if not following:
+            states.put(turn, session.app, session.user or "", own)
+        revision = (await of(turn.commit())).revision
+        done.events += len(part)
+        part = following
+
+
+def _skip(messages: Iterator[Message], last: str, done: Imported) -> bool:
+    """Go past what is there already, up to the last of it; False when it never comes."""
+    for count, message in enumerate(messages, start=1):
+        if message.id == last:
+            done.known += count
+            return True
+    return False
+
+
+def _messages(job: Job, key: Key) -> Iterator[Message]:
+    version = job.source.version
+    for row in job.source.events(key):
+        try:
+            message = _message(row, version)
+        except Corrupt as error:
+            job.skip(error)
+            continue
+        if version == 0 and row.get("actions") is not None:
+            job.done.actions_left += 1
+        yield message
+
+
+def _message(row: dict[str, Any], version: int) -> Message:
+    """The event of a row; Corrupt when it is none."""
+    name = str(row["id"])
+    fields = _old_fields(row) if version == 0 else _new_fields(row)
+    try:
+        event = Event.model_validate(fields)
+        native = {**native_of(event), **_unknown(fields)}
+        return message_of(native, created_us=micros(event.timestamp))
+    except ValidationError as error:
+        where = ".".join(str(one) for one in error.errors()[0]["loc"])
+        raise Corrupt("events", name, where or "event_data", "no event of ADK") from None
+    except InvalidValue as error:
+        raise Corrupt("events", name, error.field, error.reason) from None
+
+
+def _unknown(fields: dict[str, Any]) -> dict[str, Any]:
+    """What a newer ADK says of its events: kept, though this one would drop it."""
+    known = {*Event.model_fields, *(one.alias for one in Event.model_fields.values())}
+    return {to_camel(name): value for name, value in fields.items() if name not in known}
+
+
+def _new_fields(row: dict[str, Any]) -> dict[str, Any]:
+    data = row["event_data"]
+    fields = {} if data is None else json_object(data, "events", str(row["id"]), "event_data")
+    fields |= {"id": row["id"], "invocation_id": row["invocation_id"]}
+    if fields.get("timestamp") is None:
+        fields["timestamp"] = seconds(row["timestamp"])
+    return fields
+
+
+def _old_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """Columns of their own; all but the pickled one, which is not touched."""
+    name = str(row["id"])
+    fields = {field: row[field] for field in _OLD_PLAIN if row.get(field) is not None}
+    fields |= {field: json_object(row[field], "events", name, field) for field in _there(row)}
+    fields |= {"id": row["id"], "invocation_id": row["invocation_id"]}
+    fields["timestamp"] = seconds(row["timestamp"])
+    if row.get("long_running_tool_ids_json"):
+        wrapped = f'{{"ids": {row["long_running_tool_ids_json"]}}}'
+        found = json_object(wrapped, "events", name, "long_running_tool_ids_json")
+        fields["long_running_tool_ids"] = found["ids"]
+    return fields
+
+
+def _there(row: dict[str, Any]) -> Iterable[str]:
+    """Columns of JSON that say something; a stored null says nothing."""
+    return [one for one in _OLD_JSON if row.get(one) is not None and row[one] != "null"]

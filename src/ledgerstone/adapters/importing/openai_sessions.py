@@ -1,0 +1,218 @@
+"""Moves sessions of openai-agents' SQLiteSession files into a store.
+
+    from ledgerstone.adapters.importing.openai_sessions import import_sessions
+
+    print(import_sessions(store, "conversations.db"))
+
+The file is only read. Ids follow from those of the source, so a second run adds what is new and
+nothing twice: after an interruption, or when the source has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
+from ledgerstone.adapters.importing.sources import json_object
+from ledgerstone.adapters.openai_agents_items import kept
+from ledgerstone.commands.nodes import GetMessage
+from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Session
+
+MAIN = "main"
+Way: TypeAlias = list[tuple[int, str | None]]
+"""The rows of a branch, and the message that each became."""
+
+
+@dataclass
+class Imported:
+    """What came of it: counts of sessions, branches beside main, and messages."""
+
+    sessions: int = 0
+    branches: int = 0
+    messages: int = 0
+    known: int = 0
+    """Messages that were there from an earlier run."""
+    unreadable: int = 0
+    """Rows that were left out, as the SDK leaves them out, and sessions whose id no store takes."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One import: from where, to where, and how."""
+
+    store: AnyStore
+    source: Source
+    app: str
+    skip_unreadable: bool
+    done: Imported
+
+
+def import_sessions(
+    store: AnyStore,
+    source: str | Path,
+    *,
+    sessions_table: str = SESSIONS,
+    messages_table: str = MESSAGES,
+    only: Callable[[str], bool] | None = None,
+    app: str = "",
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """Read the file and write its sessions under their ids, with the branches of an
+    AdvancedSQLiteSession; usage is not taken along.
+
+    `only(session id)` chooses. Errors: NotADatabase for another file, NotSupported for a newer
+    one, Corrupt for a damaged one, and unless `skip_unreadable` for a row that is no item, and
+    InvalidValue for an id that a store does not take; those of `messages.append`. What was
+    written before an error stays, and counts as known next time.
+    """
+    with closing(Source(source, sessions_table, messages_table)) as opened:
+        job = Job(store, opened, app, skip_unreadable, Imported())
+        Faces(store).now(_run(job, only, progress))
+        return job.done
+
+
+async def aimport_sessions(
+    store: AnyStore,
+    source: str | Path,
+    *,
+    sessions_table: str = SESSIONS,
+    messages_table: str = MESSAGES,
+    only: Callable[[str], bool] | None = None,
+    app: str = "",
+    skip_unreadable: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """The same, for a program with an event loop."""
+    with closing(Source(source, sessions_table, messages_table)) as opened:
+        job = Job(store, opened, app, skip_unreadable, Imported())
+        await Faces(store).later(_run(job, only, progress))
+        return job.done
+
+
+def check_source(source: str | Path) -> None:
+    """The errors that `import_sessions` has for a source before it reads a session."""
+    Source(source).close()
+
+
+async def _run(job: Job, only: Callable[[str], bool] | None, progress: Progress | None) -> None:
+    for session, created_us in job.source.sessions():
+        if (only is not None and not only(session)) or not _has_place(job, session):
+            continue
+        await _session(job, Session(id=session, app=job.app, created_us=created_us))
+        job.done.sessions += 1
+        if progress is not None:
+            progress(session, job.done.sessions)
+
+
+def _has_place(job: Job, session: str) -> bool:
+    """Whether a store takes such an id; InvalidValue unless it may be left out."""
+    try:
+        ids.check_id(session, "session_id")
+    except InvalidValue:
+        if not job.skip_unreadable:
+            raise
+        job.done.unreadable += 1
+        return False
+    return True
+
+
+async def _session(job: Job, made: Session) -> None:
+    names = job.source.branches(made.id)
+    if names:
+        await _branches(job, made, names)
+    else:
+        for rows in job.source.rows(made.id):
+            await _append(job, made, MAIN, _messages(job, made.id, MAIN, rows))
+    # Also when it holds nothing.
+    await _ensure(job, made)
+
+
+async def _ensure(job: Job, made: Session) -> None:
+    if await of(job.store.sessions.get(made.id)) is None:
+        await of(job.store.messages.append(made.id, create=made))
+
+
+async def _branches(job: Job, made: Session, names: Sequence[str]) -> None:
+    """Each branch from where it left one that is there already."""
+    session, paths = made.id, list[Way]()
+    there = {one.name for one in await of(job.store.branches.list(session))} | {MAIN}
+    for name in names:
+        rows = job.source.branch_rows(session, name)
+        shared = max((_shared(path, rows) for path in paths), key=len, default=[])
+        own = _messages(job, session, name, rows[len(shared) :])
+        if name not in there:
+            before = [id for _, id in shared if id is not None]
+            await _ensure(job, made)
+            await of(job.store.branches.create(session, name, at=before[-1] if before else None))
+        job.done.branches += name != MAIN
+        for first in range(0, len(own), CHUNK):
+            await _append(job, made, name, own[first : first + CHUNK])
+        paths.append([*shared, *((row.number, one.id if one else None) for row, one in own)])
+
+
+def _shared(path: Way, rows: Sequence[Row]) -> Way:
+    """The beginning that rows have in common with a branch that is there."""
+    count = 0
+    for (number, _), row in zip(path, rows, strict=False):
+        if number != row.number:
+            break
+        count += 1
+    return path[:count]
+
+
+async def _append(
+    job: Job, made: Session, branch: str, found: Sequence[tuple[Row, Message | None]]
+) -> None:
+    """One commit for those that are not there."""
+    messages = [one for _, one in found if one is not None]
+    tenant = job.store.tenant or ""
+    queries = [GetMessage(tenant=tenant, id=one.id, session=made.id) for one in messages]
+    there = await of(job.store.read(*queries)) if queries else []
+    fresh = [one for one, old in zip(messages, there, strict=True) if old is None]
+    if fresh:
+        await of(job.store.messages.append(made.id, *fresh, branch=branch, create=made))
+    job.done.messages += len(fresh)
+    job.done.known += len(messages) - len(fresh)
+
+
+def _messages(
+    job: Job, session: str, branch: str, rows: Sequence[Row]
+) -> list[tuple[Row, Message | None]]:
+    """Rows as messages; None for one that is left out."""
+    found: list[tuple[Row, Message | None]] = []
+    for row in rows:
+        try:
+            made = _message(job.source.table, row)
+        except Corrupt:
+            if not job.skip_unreadable:
+                raise
+            job.done.unreadable += 1
+            found.append((row, None))
+            continue
+        # With time and text: the rows of another file have the same numbers.
+        origin = ("openai-agents", job.source.table, session, branch, str(row.number))
+        name = ids.derive(*origin, str(row.created_us), str(row.data))
+        found.append((row, replace(made, id=name)))
+    return found
+
+
+def _message(table: str, row: Row) -> Message:
+    """The item of a row; Corrupt when it is none."""
+    key = str(row.number)
+    try:
+        (made,) = kept([json_object(row.data, table, key, "message_data")])
+    except InvalidValue as error:
+        raise Corrupt(table, key, "message_data", str(error)) from None
+    return replace(made, created_us=row.created_us)

@@ -1,0 +1,103 @@
+"""A file of openai-agents' SQLiteSession, opened to be read only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ledgerstone.adapters.importing.sources import (
+    File,
+    check_columns,
+    columns,
+    is_server,
+    statements,
+)
+from ledgerstone.errors import NotSupported
+
+CHUNK = 500
+OF = "the SDK's SQLite sessions"
+US_PER_S = 1_000_000
+SESSIONS, MESSAGES, STRUCTURE = "agent_sessions", "agent_messages", "message_structure"
+_NEEDED = {
+    SESSIONS: {"session_id", "created_at"},
+    MESSAGES: {"id", "session_id", "message_data", "created_at"},
+    STRUCTURE: {"id", "session_id", "message_id", "branch_id", "sequence_number"},
+}
+_TEXTS = statements("openai_sessions.sql")
+
+
+class Row(NamedTuple):
+    """One stored item."""
+
+    number: int
+    data: str
+    created_us: int
+
+
+class Source:
+    """The sessions of a file; the names of its tables may have been chosen."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        sessions_table: str = SESSIONS,
+        messages_table: str = MESSAGES,
+    ) -> None:
+        if is_server(source):
+            raise NotSupported("sessions of openai-agents from a server", hint="give a SQLite file")
+        self.table = messages_table
+        tables = {SESSIONS: sessions_table, MESSAGES: messages_table}
+        self._reader = File(source, {name: _put_in(one, tables) for name, one in _TEXTS.items()})
+        try:
+            self.has_branches = bool(columns(self._reader, STRUCTURE))
+            for table, needed in _NEEDED.items():
+                if table != STRUCTURE or self.has_branches:
+                    check_columns(self._reader, tables.get(table, table), needed, OF)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def sessions(self) -> list[tuple[str, int]]:
+        """Ids, and when each began in microseconds."""
+        return [(str(id), _micros(at)) for id, at in self._reader.ask("sessions")]
+
+    def branches(self, session: str) -> list[str]:
+        """Names of branches; empty when the session has none."""
+        if not self.has_branches:
+            return []
+        return [str(name) for (name,) in self._reader.ask("branches", session)]
+
+    def rows(self, session: str) -> Iterator[list[Row]]:
+        """The items of a session in pieces."""
+        after = -1
+        while found := self._reader.ask("plain_rows", session, after, CHUNK):
+            yield [_row(*one) for one in found]
+            after = found[-1][0]
+
+    def branch_rows(self, session: str, branch: str) -> list[Row]:
+        """The items of a branch."""
+        return [_row(*one) for one in self._reader.ask("branch_rows", session, branch)]
+
+
+def _put_in(text: str, tables: dict[str, str]) -> str:
+    """A statement with the chosen names in it."""
+    quoted = {known: '"' + chosen.replace('"', '""') + '"' for known, chosen in tables.items()}
+    return re.sub("|".join(tables), lambda match: quoted[match[0]], text)
+
+
+def _row(number: int, data: str, created: Any) -> Row:
+    return Row(number, data, _micros(created))
+
+
+def _micros(text: Any) -> int:
+    """SQLite's time of day in UTC, as microseconds; 0 when it is none."""
+    try:
+        return int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp() * US_PER_S)
+    except ValueError:
+        return 0

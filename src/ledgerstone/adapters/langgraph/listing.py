@@ -1,0 +1,112 @@
+"""Lists of checkpoints, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph.reading import Reading, Stored, stored_of
+from ledgerstone.adapters.langgraph.shared import Shared
+from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, place_of
+from ledgerstone.commands.nodes import ListNodes
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.nodes import Node
+
+PAGE = 50
+
+
+class Listing:
+    """One call of `list`: what is asked for, and how far it has come."""
+
+    def __init__(
+        self,
+        core: Shared,
+        reading: Reading,
+        config: RunnableConfig | None,
+        where: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> None:
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise InvalidValue("limit", f"a number of checkpoints expected, got {limit!r:.40}")
+        self._core = core
+        self._reading = reading
+        self._where = where or {}
+        self._left = limit
+        self._done = limit == 0
+        self._threads: dict[str, str] = {}
+        self._session: str | None = None
+        self._ns: str | None = None
+        self._id: str | None = None
+        if config:
+            place = place_of(config)
+            self._session, self._id = place.session, place.checkpoint
+            self._ns = config["configurable"].get("checkpoint_ns")
+            self._threads[place.session] = place.thread
+        given = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+        self._before = None if not given else ids.check_id(given, "before.checkpoint_id")
+        self._after: tuple[str, str, int] | None = None
+
+    async def page(self) -> list[CheckpointTuple]:
+        """The next checkpoints; an empty list at the end."""
+        while not self._done:
+            nodes = await self._nodes()
+            stored = [one for one in map(stored_of, nodes) if self._fits(one)]
+            if self._left is not None:
+                stored = stored[: self._left]
+                self._left -= len(stored)
+                self._done |= self._left == 0
+            if stored:
+                threads = [await self._thread(one.session) for one in stored]
+                return await self._reading.complete(stored, threads)
+        return []
+
+    async def _nodes(self) -> list[Node]:
+        core = self._core
+        most = PAGE if self._left is None else min(PAGE, max(self._left, 1))
+        [found] = await core.read(
+            ListNodes(
+                tenant=core.tenant,
+                session=self._session,
+                kind=KIND,
+                label=self._ns,
+                before_id=self._before,
+                order="-id",
+                limit=most,
+                after=self._after,
+                notes=True,
+                resolve=True,
+            )
+        )
+        nodes: list[Node] = found
+        self._done = len(nodes) < most
+        if nodes:
+            last = nodes[-1]
+            self._after = (last.id, last.session, last.ord)
+        return nodes
+
+    def _fits(self, stored: Stored) -> bool:
+        if self._id is not None and stored.id != self._id:
+            return False
+        odd = stored.body.get("more") if self._where.keys() - stored.meta.keys() else None
+        meta = stored.meta if odd is None else {**_odd(odd), **stored.meta}
+        return all(meta.get(key) == value for key, value in self._where.items())
+
+    async def _thread(self, session: str) -> str:
+        """The name of a thread; one that is no id stands in the session's metadata."""
+        if session not in self._threads:
+            name = session
+            if session.startswith(DERIVED):
+                found = await of(self._core.store.sessions.get(session))
+                name = ((found and found.metadata) or {}).get(THREAD_KEY, session)
+            self._threads[session] = name
+        return self._threads[session]
+
+
+def _odd(tree: Any) -> dict[str, Any]:
+    found = tree.get("metadata") if isinstance(tree, dict) else None
+    return found if isinstance(found, dict) else {}

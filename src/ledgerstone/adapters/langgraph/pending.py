@@ -1,0 +1,130 @@
+"""Pending writes: what tasks wrote, kept beside the checkpoint they began from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph.envelopes import (
+    UUID_MARK,
+    pack_path,
+    pack_task,
+    unpack_path,
+    unpack_task,
+)
+from ledgerstone.adapters.langgraph.reading import WRITES_NOTE
+from ledgerstone.adapters.langgraph.shared import Shared
+from ledgerstone.adapters.langgraph.threads import Place, name_of, new_session
+from ledgerstone.adapters.langgraph.values import Tree, Writer, has_new
+from ledgerstone.errors import InvalidValue, SessionNotFound
+
+LATE = ("messages", "__pregel_tasks")
+"""Channels whose writes most often say messages that become nodes soon after."""
+
+
+class Pending:
+    """Pending writes of one store."""
+
+    def __init__(self, core: Shared) -> None:
+        self._core = core
+
+    async def put_writes(
+        self, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> None:
+        """Store pending writes, of a checkpoint that may come later."""
+        if place.node is None:
+            raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
+        core, known, node = self._core, self._core.threads[place.session], place.node
+        usual: list[tuple[int, str, Tree]] = []
+        special: dict[str, Tree] = {}
+        kept: dict[str, bytes] = {}
+        for n, (channel, value) in enumerate(writes):
+            late = channel in LATE or channel in known.chained
+            writer = Writer(core.opaques, core.messages, core.places(place.session), late=late)
+            tree = writer.write(value, f"writes[{n}].{channel}")
+            kept |= writer.values
+            if channel in WRITES_IDX_MAP:
+                idx = WRITES_IDX_MAP[channel]
+                special[_key(idx, task)] = _body(task, path, [(idx, channel, tree)])
+            else:
+                usual.append((n, channel, tree))
+        if usual:
+            await self._keep(place, node, _body(task, path, usual), kept, task)
+        if special:
+            await self._annotate(place, node, special, "replace", kept)
+
+    async def _keep(
+        self, place: Place, node: str, body: dict[str, Any], kept: dict[str, bytes], task: str
+    ) -> None:
+        """Ordinary writes: the first of each place stays."""
+        known, key = self._core.threads[place.session], _key(0, task)
+        held = has_new(body)
+        if held:
+            # Before it is written: whoever makes a node of it meanwhile can shorten it then.
+            known.hold(node, key, body)
+        if await self._annotate(place, node, {key: body}, "keep", kept):
+            return
+        if held:
+            known.release(node, key)
+        found = await of(self._core.store.nodes.notes(place.session, [node], prefix=WRITES_NOTE))
+        there = {
+            idx
+            for name, note in found.get(node, {}).items()
+            if name.split(":", 2)[2] == key.split(":", 2)[2]
+            for idx in note.body.get("i") or range(len(note.body["w"]))
+        }
+        indexes = body.get("i") or range(len(body["w"]))
+        for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
+            if idx not in there:
+                one = _body(task, unpack_path(body["p"]), [(idx, channel, tree)])
+                await self._annotate(place, node, {_key(idx, task): one}, "keep", kept)
+
+    async def _annotate(
+        self,
+        place: Place,
+        node: str,
+        notes: dict[str, Tree],
+        mode: str,
+        kept: dict[str, bytes],
+    ) -> int:
+        core = self._core
+        values = list(kept.values())
+        for made in (False, True):
+            try:
+                return await of(
+                    core.store.nodes.annotate(place.session, node, notes, mode=mode, values=values)
+                )
+            except SessionNotFound:
+                if made:
+                    raise
+                session = new_session(place)
+                metadata = None if session is True else session.metadata  # type: ignore[union-attr]
+                await of(core.store.sessions.ensure(place.session, metadata=metadata))
+        return 0
+
+
+def _key(idx: int, task: str) -> str:
+    try:
+        return ids.check_name(f"{WRITES_NOTE}{idx}:{_task(task)}", "task_id")
+    except InvalidValue:
+        return f"{WRITES_NOTE}{idx}:{name_of(task).hex()}"
+
+
+def _task(task: str) -> str:
+    """The id of a task in a key; one that looks packed has to stand in the body."""
+    return name_of(task).hex() if task.startswith(UUID_MARK) else pack_task(task)
+
+
+def _body(task: str, path: str, writes: Sequence[tuple[int, str, Tree]]) -> dict[str, Any]:
+    indexes = [idx for idx, _, _ in writes]
+    said = [[channel, tree] for _, channel, tree in writes]
+    body: dict[str, Any] = {"p": pack_path(path), "w": said}
+    if indexes != list(range(len(indexes))):
+        body["i"] = indexes
+    if unpack_task(_key(0, task).split(":", 2)[2]) != task:
+        body["t"] = task
+    return body

@@ -1,0 +1,361 @@
+"""Reading checkpoints: one, many, and the history of delta channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    PendingWrite,
+    writes_sort_key,
+)
+
+from ledgerstone.adapters.langgraph.chains import Chain, Key
+from ledgerstone.adapters.langgraph.envelopes import (
+    VERSION,
+    unpack_meta,
+    unpack_path,
+    unpack_seen,
+    unpack_task,
+    unpack_ts,
+    unpack_updated,
+)
+from ledgerstone.adapters.langgraph.opening import Needs, Reader, needs_of
+from ledgerstone.adapters.langgraph.shared import Shared
+from ledgerstone.adapters.langgraph.threads import (
+    KIND,
+    Known,
+    Place,
+    Seen,
+    State,
+    checkpoint_id,
+    config_of,
+    node_id,
+)
+from ledgerstone.adapters.langgraph.values import Tree, chain_key, main_channel
+from ledgerstone.commands.nodes import (
+    GetMessage,
+    GetNode,
+    GetNotes,
+    GetValues,
+    ListNodes,
+    ReadPath,
+)
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.records.nodes import Node, Note
+
+AGAIN = "="
+"""The note of a checkpoint that was put twice: what it says now."""
+CHANNEL_NOTE = "c:"
+WRITES_NOTE = "w:"
+ANCESTORS_AT_ONCE = 64
+
+
+class Write(NamedTuple):
+    """One pending write, still as a tree."""
+
+    path: str
+    task: str
+    idx: int
+    channel: str
+    tree: Tree
+
+
+class Stored(NamedTuple):
+    """A checkpoint as it is stored."""
+
+    session: str
+    ns: str
+    id: str
+    body: dict[str, Any]
+    meta: dict[str, Any]
+    notes: Mapping[str, Note]
+    values: Mapping[str, bytes]
+
+    @property
+    def channels(self) -> dict[str, Tree]:
+        """The trees of its channels, those in notes too."""
+        found = {}
+        for name, tree in self.body["val"].items():
+            if type(tree) is not dict or "$note" not in tree:
+                found[name] = tree
+            elif CHANNEL_NOTE + name in self.notes:
+                found[name] = self.notes[CHANNEL_NOTE + name].body
+        return found
+
+    @property
+    def writes(self) -> list[Write]:
+        """Its pending writes, in the order in which LangGraph applies them."""
+        found: dict[tuple[str, int], Write] = {}
+        for key, note in sorted(self.notes.items(), key=lambda item: item[1].created_us):
+            if not key.startswith(WRITES_NOTE):
+                continue
+            body = note.body
+            task = body["t"] if "t" in body else unpack_task(key.split(":", 2)[2])
+            indexes = body.get("i") or range(len(body["w"]))
+            path = unpack_path(body["p"])
+            for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
+                found.setdefault((task, idx), Write(path, task, idx, channel, tree))
+        return sorted(found.values(), key=lambda one: writes_sort_key(one.path, one.task, one.idx))
+
+    @property
+    def state(self) -> State:
+        return State(self.body["ver"], self.body["val"])
+
+
+def stored_of(
+    node: Node, notes: Mapping[str, Note] | None = None, values: Mapping[str, bytes] | None = None
+) -> Stored:
+    """A node as a checkpoint; one that was put twice says what it says now."""
+    beside = node.notes or {} if notes is None else notes
+    body, meta = node.body, node.meta
+    if AGAIN in beside:
+        body, meta = beside[AGAIN].body["body"], beside[AGAIN].body["meta"]
+    kept = node.resolved or {} if values is None else values
+    meta = unpack_meta(meta, "np" in body)
+    id = checkpoint_id(node.id, node.label)
+    return Stored(node.session, node.label, id, body, meta, beside, kept)
+
+
+class Found:
+    """Messages that were read for some checkpoints of one session."""
+
+    def __init__(self) -> None:
+        self.chains: dict[Key, Chain] = {}
+        self.singles: dict[str, BaseMessage | None] = {}
+
+    def path(self, tip: str, first: str | None) -> list[BaseMessage]:
+        return list(self.chains[tip, first].items)
+
+    def one(self, node: str) -> BaseMessage | None:
+        return self.singles[node]
+
+
+class Reading:
+    """Checkpoints of one store."""
+
+    def __init__(self, core: Shared) -> None:
+        self._core = core
+
+    async def latest(self, place: Place) -> Stored | None:
+        """The checkpoint that a config names, or the newest one of its namespace."""
+        core, session = self._core, place.session
+        known = core.threads[session]
+        query: Any = ListNodes(
+            tenant=core.tenant,
+            session=session,
+            kind=KIND,
+            label=place.ns,
+            order="-id",
+            limit=1,
+            notes=True,
+            resolve=True,
+        )
+        if place.node is not None:
+            query = GetNode(
+                tenant=core.tenant, session=session, id=place.node, notes=True, resolve=True
+            )
+            known.ask(place.node)
+        head, answer = await core.read(GetHead(tenant=core.tenant, id=session), query)
+        self._compare(session, known, head)
+        node = answer if place.node is not None else next(iter(answer), None)
+        if node is None or node.kind != KIND or node.label != place.ns:
+            return None
+        found = stored_of(node)
+        known.remember(node.id, found.state)
+        if place.node is None and not place.ns and head is not None:
+            self._learn(found, node.id, known, head)
+        return found
+
+    def _learn(self, stored: Stored, node: str, known: Known, head: Any) -> None:
+        """Leave what a put will ask: when a checkpoint is main's last node, its list is main's."""
+        if known.putting or known.facts is not None or head.effective_leaf != node:
+            return
+        trees = stored.body["val"]
+        main = main_channel(name for name, tree in trees.items() if chain_key(tree) is not None)
+        key = None if main is None else chain_key(trees[main])
+        if key is not None and AGAIN not in stored.notes:
+            known.seen = Seen(head.incarnation, head.revision, stored.id, key)
+
+    def _compare(self, session: str, known: Known, head: Any) -> None:
+        """What others committed since makes everything that is known of a session doubtful."""
+        facts = known.facts
+        if facts is None or known.putting:
+            return
+        stands = (0, 0) if head is None else (head.incarnation, head.revision)
+        if stands != (facts.incarnation, facts.revision):
+            self._core.forget(session)
+
+    async def tuple_at(self, place: Place, config: RunnableConfig) -> CheckpointTuple | None:
+        """What a config names, complete."""
+        stored = await self.latest(place)
+        if stored is None:
+            return None
+        given = config if place.checkpoint is not None else None
+        return (await self.complete([stored], [place.thread], given))[0]
+
+    async def complete(
+        self,
+        stored: Sequence[Stored],
+        threads: Sequence[str],
+        config: RunnableConfig | None = None,
+    ) -> list[CheckpointTuple]:
+        """Checkpoints with their messages, which are read together."""
+        found = await self.fetch(stored)
+        return [
+            self._tuple(one, thread, found[one.session], config)
+            for one, thread in zip(stored, threads, strict=True)
+        ]
+
+    async def fetch(self, stored: Sequence[Stored]) -> dict[str, Found]:
+        """The messages that checkpoints point at, by session."""
+        needs: dict[str, Needs] = {}
+        for one in stored:
+            trees = [*one.channels.values(), *(write.tree for write in one.writes)]
+            trees.append(one.body.get("more"))
+            needed = needs_of(trees, one.values)
+            merged = needs.setdefault(one.session, Needs())
+            merged.tips.update(needed.tips)
+            merged.nodes.update(needed.nodes)
+        return {session: await self._fetch(session, need) for session, need in needs.items()}
+
+    async def _fetch(self, session: str, needs: Needs) -> Found:
+        found, core = Found(), self._core
+        for key in needs.tips:
+            chain = core.chains.get(session, key)
+            # The newest one is read first; the older ones are mostly its beginning.
+            for other in () if chain is not None else list(found.chains.values()):
+                if other.first == key[1]:
+                    chain = chain or other.upto_node(key[0])
+            found.chains[key] = chain or await core.chain(session, key)
+        wanted = [node for node in needs.nodes if not self._on_chain(found, node)]
+        if wanted:
+            queries = [GetMessage(tenant=core.tenant, id=id, session=session) for id in wanted]
+            for id, one in zip(wanted, await core.read(*queries), strict=True):
+                revived = [] if one is None else core.messages.revive([one])[0]
+                found.singles[id] = revived[0] if revived else None
+        return found
+
+    def _on_chain(self, found: Found, node: str) -> bool:
+        for chain in found.chains.values():
+            if node in chain.nodes:
+                found.singles[node] = chain.items[list(chain.nodes).index(node)]
+                return True
+        return False
+
+    def _tuple(
+        self, stored: Stored, thread: str, found: Found, config: RunnableConfig | None
+    ) -> CheckpointTuple:
+        reader = Reader(self._core.opaques, stored.values, found)
+        body = stored.body
+        more = reader.read(body.get("more") or {}, "checkpoint")
+        metadata = {**stored.meta, **more.pop("metadata", {})}
+        checkpoint = {
+            "v": body.get("v", VERSION),
+            "id": stored.id,
+            "ts": unpack_ts(body["ts"], stored.id),
+            "channel_values": {
+                name: reader.read(tree, f"channel_values.{name}")
+                for name, tree in stored.channels.items()
+            },
+            "channel_versions": dict(body["ver"]),
+            "versions_seen": unpack_seen(body["seen"]) if "seen" in body else {},
+            "updated_channels": unpack_updated(body.get("upd"), body["ver"]),
+            **more,
+        }
+        parent = body.get("p")
+        return CheckpointTuple(
+            config=config or config_of(thread, stored.ns, stored.id),
+            checkpoint=cast(Checkpoint, checkpoint),
+            metadata=cast(CheckpointMetadata, metadata),
+            parent_config=None if parent is None else config_of(thread, stored.ns, parent),
+            pending_writes=[_pending(reader, write) for write in stored.writes],
+        )
+
+    async def line(self, session: str, ns: str, id: str) -> list[Node]:
+        """A checkpoint and its ancestors, newest first, as far as one read goes."""
+        core, cursor = self._core, node_id(id, ns)
+        [path] = await core.read(
+            ReadPath(
+                tenant=core.tenant, session=session, at=cursor, kind=KIND, last=ANCESTORS_AT_ONCE
+            )
+        )
+        near = {one.id: one for one in path}
+        if cursor not in near:
+            [one] = await core.read(GetNode(tenant=core.tenant, session=session, id=cursor))
+            near = {} if one is None or one.kind != KIND else {cursor: one}
+        found: list[Node] = []
+        # A path may lead over checkpoints that are no ancestors: only the parents count.
+        while cursor in near:
+            found.append(near.pop(cursor))
+            parent = found[-1].body.get("p")
+            cursor = "" if parent is None else node_id(parent, ns)
+        return found
+
+    async def beside(self, session: str, nodes: Sequence[Node]) -> list[Stored]:
+        """Nodes as checkpoints, with notes and values read together."""
+        core = self._core
+        names = tuple(node.id for node in nodes)
+        [notes] = await core.read(GetNotes(tenant=core.tenant, session=session, nodes=names))
+        wanted = [digest for node in nodes for digest in node.values]
+        wanted += [d for by in notes.values() for note in by.values() for d in note.values]
+        unique = tuple(dict.fromkeys(wanted))
+        values: dict[str, bytes] = {}
+        if unique:
+            [values] = await core.read(
+                GetValues(tenant=core.tenant, session=session, digests=unique)
+            )
+        return [stored_of(node, notes.get(node.id, {}), values) for node in nodes]
+
+    async def delta_history(
+        self, place: Place, channels: Sequence[str]
+    ) -> dict[str, DeltaChannelHistory]:
+        """What each channel was written along the ancestors, back to where it was last whole."""
+        writes: dict[str, list[PendingWrite]] = {name: [] for name in channels}
+        seeds: dict[str, Any] = {}
+        target = await self.latest(place) if channels else None
+        cursor = None if target is None else target.body.get("p")
+        open_ = set(channels)
+        while cursor is not None and open_:
+            nodes = await self.line(place.session, place.ns, cursor)
+            cursor = None
+            for stored in await self.beside(place.session, nodes):
+                await self._collect(stored, open_, writes, seeds)
+                open_ -= seeds.keys()
+                cursor = stored.body.get("p")
+        return {name: _history(writes[name], seeds, name) for name in channels}
+
+    async def _collect(
+        self,
+        stored: Stored,
+        channels: set[str],
+        writes: dict[str, list[PendingWrite]],
+        seeds: dict[str, Any],
+    ) -> None:
+        found = (await self.fetch([stored]))[stored.session]
+        reader = Reader(self._core.opaques, stored.values, found)
+        for write in reversed(stored.writes):
+            if write.channel in channels:
+                writes[write.channel].append(_pending(reader, write))
+        trees = stored.channels
+        for name in channels & trees.keys():
+            seeds[name] = reader.read(trees[name], f"channel_values.{name}")
+
+
+def _pending(reader: Reader, write: Write) -> PendingWrite:
+    return (write.task, write.channel, reader.read(write.tree, f"writes.{write.channel}"))
+
+
+def _history(
+    newest_first: list[PendingWrite], seeds: dict[str, Any], name: str
+) -> DeltaChannelHistory:
+    found: DeltaChannelHistory = {"writes": newest_first[::-1]}
+    if name in seeds:
+        found["seed"] = seeds[name]
+    return found

@@ -1,0 +1,172 @@
+"""LangGraph's long-term memory in a store: LedgerStore.
+
+    graph = builder.compile(checkpointer=LedgerSaver(store), store=LedgerStore(store))
+
+Items are memories below ("langgraph", ...): `store.memories` reads them too. Needs the extra:
+pip install "ledgerstone[langgraph]".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from langgraph.store.base import (
+    BaseStore,
+    Embeddings,
+    IndexConfig,
+    Op,
+    Result,
+    TTLConfig,
+    ensure_embeddings,
+)
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import AnyStore, Faces
+from ledgerstone.adapters.langgraph.store_plan import SECONDS, WHOLE, Plan, fields_of
+from ledgerstone.adapters.langgraph.store_work import Vectors, Work
+from ledgerstone.errors import InvalidValue, LedgerstoneError
+from ledgerstone.intake import checks
+
+ROOT = "langgraph"
+SWEEP_MINUTES = 5
+
+_log = logging.getLogger(__name__)
+
+
+class LedgerStore(BaseStore):
+    """A BaseStore on an open store of either colour.
+
+    A batch reads first, all of it as it was before, then writes in one commit; of several puts of
+    one key the last counts. Expired items are never shown, whatever `omit_expired` says.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        store: AnyStore,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        root: str = ROOT,
+    ) -> None:
+        """`root`: the first segment under which the items are kept among the store's memories."""
+        self._faces = Faces(store)
+        self.ttl_config = ttl
+        self.index_config = index
+        self.embeddings: Embeddings | None = None
+        self._fields: list[str] | None = None
+        self._dims: int | None = None
+        ids.check_id(root, "root")
+        if index is not None:
+            self._configure(index)
+        self._work = Work(store, root, None if index is None else _space(root, index))
+        self._sweeper: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Carry several operations out; InvalidValue names what can not be stored, and nothing is.
+
+        Misuse on the event loop of an async store: use `abatch` there.
+        """
+        plan = Plan(ops, self._fields)
+        texts, queries = plan.texts, plan.queries
+        found, asked = [], []
+        if self.embeddings is not None and (texts or queries):
+            found = self.embeddings.embed_documents(texts) if texts else []
+            asked = [self.embeddings.embed_query(one) for one in queries]
+        return self._faces.now(self._work.carry_out(plan, self._vectors(plan, found, asked)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """The same, for an async caller."""
+        plan = Plan(ops, self._fields)
+        texts, queries = plan.texts, plan.queries
+        found, asked = [], []
+        if self.embeddings is not None and (texts or queries):
+            found = await self.embeddings.aembed_documents(texts) if texts else []
+            asked = await asyncio.gather(*map(self.embeddings.aembed_query, queries))
+        vectors = self._vectors(plan, found, asked)
+        return await self._faces.later(self._work.carry_out(plan, vectors))
+
+    def sweep_ttl(self) -> int:
+        """Remove what has ended from the tenant's memories; how much went."""
+        return self._faces.now(self._work.sweep())
+
+    async def asweep_ttl(self) -> int:
+        """The same, for an async caller."""
+        return await self._faces.later(self._work.sweep())
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Sweep now and then in a thread of its own, until `stop_ttl_sweeper`.
+
+        The interval is the argument, or the one of the TTLConfig, or five minutes.
+        """
+        config: TTLConfig = self.ttl_config or {}
+        minutes = sweep_interval_minutes or config.get("sweep_interval_minutes") or SWEEP_MINUTES
+        done: Future[None] = Future()
+        if self._sweeper is not None and self._sweeper.is_alive():
+            done.set_result(None)
+            return done
+        self._stop = stop = threading.Event()
+
+        def sweep() -> None:
+            while not stop.wait(minutes * SECONDS):
+                try:
+                    self.sweep_ttl()
+                except LedgerstoneError as error:
+                    _log.warning("a sweep of expired items failed: %s", type(error).__name__)
+            done.set_result(None)
+
+        self._sweeper = threading.Thread(target=sweep, name="ledgerstone-ttl", daemon=True)
+        self._sweeper.start()
+        return done
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Whether the sweeper has ended, or there was none."""
+        if self._sweeper is None:
+            return True
+        self._stop.set()
+        self._sweeper.join(timeout)
+        return not self._sweeper.is_alive()
+
+    def _configure(self, index: IndexConfig) -> None:
+        self._dims = checks.positive(index.get("dims", 0), "index.dims")
+        if index.get("embed") is None:
+            raise InvalidValue("index.embed", "Embeddings, a function or a provider name expected")
+        self.embeddings = ensure_embeddings(index["embed"])
+        self._fields = fields_of(index.get("fields") or [WHOLE], "index.fields")
+
+    def _vectors(
+        self, plan: Plan, found: Sequence[Sequence[float]], asked: Sequence[Sequence[float]]
+    ) -> Vectors:
+        """What was embedded by its text, checked: a wrong length would be found much later."""
+        if self.embeddings is None:
+            return Vectors({}, {})
+        return Vectors(self._named(plan.texts, found), self._named(plan.queries, asked))
+
+    def _named(
+        self, texts: Sequence[str], vectors: Sequence[Sequence[float]]
+    ) -> dict[str, Sequence[float]]:
+        if len(texts) != len(vectors):
+            raise InvalidValue("index.embed", f"{len(vectors)} vectors for {len(texts)} texts")
+        for one in vectors:
+            if len(one) != self._dims:
+                raise InvalidValue(
+                    "index.dims", f"{self._dims} expected, the vector has {len(one)} numbers"
+                )
+        return dict(zip(texts, vectors, strict=True))
+
+
+def _space(root: str, index: IndexConfig) -> str:
+    """The name of the vectors' space: those of another model must not be compared with them."""
+    embed: Any = index.get("embed")
+    model = embed if isinstance(embed, str) else ""
+    return ids.check_label(f"{root}:{model}:{index['dims']}", "index.embed")
+
+
+__all__ = ["LedgerStore"]

@@ -1,0 +1,194 @@
+"""Deleting, copying and pruning threads, and taking over a session that began elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
+from langgraph.checkpoint.base.id import uuid6
+
+from ledgerstone.adapters.faces import each, of
+from ledgerstone.adapters.langgraph.envelopes import VERSION
+from ledgerstone.adapters.langgraph.messages import fresh_all
+from ledgerstone.adapters.langgraph.reading import Reading
+from ledgerstone.adapters.langgraph.shared import Shared
+from ledgerstone.adapters.langgraph.threads import KIND, THREAD_KEY, place_of, session_id
+from ledgerstone.adapters.langgraph.values import MAIN
+from ledgerstone.adapters.langgraph.writing import Writing, given_of
+from ledgerstone.clock import SystemClock, to_datetime
+from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.errors import InvalidValue, SessionNotFound
+from ledgerstone.ids import check_id
+from ledgerstone.records.nodes import MESSAGE, Node
+
+STRATEGIES = ("keep_latest", "delete")
+COUNTERS = "counters_since_delta_snapshot"
+HIDE_AT_ONCE = 500
+
+
+class Upkeep:
+    """What changes whole threads."""
+
+    def __init__(self, core: Shared, reading: Reading, writing: Writing) -> None:
+        self._core = core
+        self._reading = reading
+        self._writing = writing
+
+    async def delete_thread(self, thread: object) -> None:
+        """Remove a thread for good, with everything else that its session holds."""
+        session = session_id(thread)
+        await of(self._core.store.sessions.purge(session))
+        self._core.forget(session)
+
+    async def delete_for_runs(self, run_ids: Iterable[str]) -> None:
+        """Remove the checkpoints that some runs wrote; messages that others show stay."""
+        doomed: dict[str, list[str]] = {}
+        for run_id in dict.fromkeys(run_ids):
+            async for node in each(self._of_run(str(run_id))):
+                doomed.setdefault(node.session, []).append(node.id)
+        for session, nodes in doomed.items():
+            await self._hide(session, nodes)
+
+    def _of_run(self, run_id: str) -> Any:
+        nodes = self._core.store.nodes
+        try:
+            return nodes.iter(kind=KIND, run_id=check_id(run_id, "run_id"))
+        except InvalidValue:
+            # No id of ours can be so: it stands in the metadata only.
+            return nodes.iter(kind=KIND, meta_contains={"run_id": run_id})
+
+    async def copy_thread(self, source: object, target: object) -> None:
+        """Copy all checkpoints and writes to a thread that does not exist yet."""
+        name = str(target)
+        made = session_id(name)
+        try:
+            await of(self._core.store.sessions.copy(session_id(source), made))
+        except SessionNotFound:
+            return
+        if made != name or session_id(source) != str(source):
+            metadata = {THREAD_KEY: name} if made != name else None
+            await of(self._core.store.sessions.update(made, metadata=metadata))
+        self._core.forget(made)
+
+    async def prune(self, threads: Iterable[object], strategy: str) -> None:
+        """Keep the newest checkpoint of each namespace, or nothing.
+
+        What a delta channel of a kept checkpoint is rebuilt from is kept as well.
+        """
+        if strategy not in STRATEGIES:
+            raise InvalidValue("strategy", f"{strategy!r} is none of {', '.join(STRATEGIES)}")
+        for thread in threads:
+            if strategy == "delete":
+                await self.delete_thread(thread)
+            else:
+                await self._keep_latest(session_id(thread))
+
+    async def _keep_latest(self, session: str) -> None:
+        newest: dict[str, Node] = {}
+        others: list[str] = []
+        async for node in each(self._core.store.nodes.iter(session, kind=KIND, order="-id")):
+            if newest.setdefault(node.label, node) is not node:
+                others.append(node.id)
+        needed: set[str] = set()
+        for node in newest.values():
+            needed |= await self._needed_by(session, node)
+        await self._hide(session, [id for id in others if id not in needed])
+
+    async def _needed_by(self, session: str, node: Node) -> set[str]:
+        """Ancestors back to where every delta channel of a checkpoint was last whole."""
+        [stored] = await self._reading.beside(session, [node])
+        open_ = set(stored.meta.get(COUNTERS) or ()) - stored.channels.keys()
+        found: set[str] = set()
+        cursor = stored.body.get("p")
+        while open_ and cursor is not None:
+            nodes = await self._reading.line(session, node.label, cursor)
+            cursor = None
+            for above, one in zip(nodes, await self._reading.beside(session, nodes), strict=True):
+                if not open_:
+                    break
+                found.add(above.id)
+                open_ -= one.channels.keys()
+                cursor = one.body.get("p")
+        return found
+
+    async def _hide(self, session: str, nodes: Sequence[str]) -> None:
+        """Tombstone checkpoints, then the messages that only they showed, and erase both."""
+        store = self._core.store
+        for n in range(0, len(nodes), HIDE_AT_ONCE):
+            await of(store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
+        lost = await self._lost_messages(session) if nodes else []
+        for n in range(0, len(lost), HIDE_AT_ONCE):
+            await of(store.nodes.tombstone(session, lost[n : n + HIDE_AT_ONCE]))
+        if nodes:
+            await of(store.admin.vacuum(session))
+            self._core.forget(session)
+
+    async def _lost_messages(self, session: str) -> list[str]:
+        """Messages of this adapter's that neither main nor a checkpoint shows any more."""
+        core, store = self._core, self._core.store
+        shown: set[str] = set()
+        for branch in await of(store.branches.list(session)):
+            shown.update(
+                one.id for one in await of(store.messages.history(session, branch=branch.name))
+            )
+        tips: set[str] = set()
+        async for node in each(store.nodes.iter(session, kind=KIND)):
+            [stored] = await self._reading.beside(session, [node])
+            for found in (await self._reading.fetch([stored])).values():
+                tips.update(key[0] for key in found.chains)
+                shown.update(found.singles)
+        for tip in tips - shown:
+            [path] = await core.read(ReadMessages(tenant=core.tenant, session=session, at=tip))
+            shown.update(one.id for one in path)
+        lost: list[str] = []
+        async for node in each(store.nodes.iter(session, kind=MESSAGE)):
+            if node.id not in shown and _is_own(node):
+                lost.append(node.id)
+        return lost
+
+    async def adopt(self, thread: object, channel: str = MAIN) -> CheckpointTuple | None:
+        """A checkpoint whose messages are all those of the session, whoever wrote them.
+
+        None when there are no messages. A later one keeps the other channels.
+        """
+        core = self._core
+        place = place_of({"configurable": {"thread_id": thread}})
+        [stored] = await core.read(ReadMessages(tenant=core.tenant, session=place.session))
+        if not stored:
+            return None
+        chain = core.decoded(place.session, (stored[-1].id, None), stored)
+        before = await self._reading.tuple_at(place, {})
+        checkpoint = _next(before, channel, fresh_all(chain.items))
+        step = -1 if before is None else before.metadata.get("step", -1)
+        metadata = {"source": "update", "step": step + 1, "parents": {}}
+        if before is not None:
+            place = place._replace(checkpoint=before.checkpoint["id"])
+            core.threads[place.session].ask(cast(str, place.node))
+        config = place.config(checkpoint["id"])
+        given = given_of(place.config(""), checkpoint, metadata, {channel: 1})
+        await self._writing.put(place, given)
+        return await self._reading.tuple_at(place_of(config), config)
+
+
+def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> Checkpoint:
+    values = {} if before is None else dict(before.checkpoint["channel_values"])
+    versions = {} if before is None else dict(before.checkpoint["channel_versions"])
+    highest = max((int(str(one).split(".")[0]) for one in versions.values()), default=0)
+    values[channel], versions[channel] = messages, highest + 1
+    seen = {} if before is None else before.checkpoint["versions_seen"]
+    found = {
+        "v": VERSION,
+        "id": str(uuid6(clock_seq=-1)),
+        "ts": to_datetime(SystemClock().now_us()).isoformat(),
+        "channel_values": values,
+        "channel_versions": versions,
+        "versions_seen": seen,
+        "updated_channels": [channel],
+    }
+    return cast(Checkpoint, found)
+
+
+def _is_own(node: Node) -> bool:
+    extra = (node.body or {}).get("extra") or {}
+    return "langgraph" in extra or (extra.get("native") or [None])[0] == "langchain"

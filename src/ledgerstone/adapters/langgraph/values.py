@@ -1,0 +1,276 @@
+"""Values of channels and writes, as JSON trees.
+
+Plain JSON stands for itself. What it can not say, or what is stored elsewhere, is an object with
+one key that begins with "$":
+
+    {"$tip": node, "n": 4}      a list of messages: the path that ends there ("f": where it begins)
+    {"$msgs": [tree, [tree]]}   a list of messages that goes on after such a path
+    {"$msg": node}              one message, stored as a node ("id": when its id is another one)
+    {"$new": text, "id": id}    one message that is no node yet
+    {"$text": node}             the text of such a message
+    {"$value": digest}          bytes kept once by content ("t": kind of the serializer, else JSON)
+    {"$b": [kind, base64]}      few bytes of the serializer
+    {"$dict": [[key, tree]]}    an object whose keys are not in order, or begin with "$"
+    {"$send": [node, tree]}, {"$delta": tree}    objects of LangGraph's that may hold messages
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.types import Send
+
+from ledgerstone.adapters.langgraph.messages import Messages, is_list
+from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
+from ledgerstone.codec import encode_json, sha256
+
+Tree: TypeAlias = Any
+
+MAIN = "messages"
+"""The channel that is the conversation; without it, the first one that holds messages."""
+INLINE_BYTES = 256
+TEXT_CHARS = 160
+"""A text from here on is worth a pointer to the message that says it."""
+STEPS_MAX = 2000
+DEPTH_MAX = 24
+_INT_MAX = 1 << 63
+_WHOLE = ("$value", "$tip", "$b")
+
+
+class Places(Protocol):
+    """What is stored already."""
+
+    def path_of(self, given: list[BaseMessage]) -> tuple[Tree, int] | None:
+        """A pointer to the longest stored beginning of a list, and how long that is."""
+        ...
+
+    def node_of(self, key: str, id: str | None) -> tuple[str, str | None] | None:
+        """The node that says a message, by its text without the id; and the id it has there."""
+        ...
+
+    def said_by(self, text: str) -> str | None:
+        """The node whose whole text this is."""
+        ...
+
+
+class TooBig(Exception):
+    """The value is better stored as a whole."""
+
+
+class Writer:
+    """Encodes the values of one call; `values` are the bytes to be stored along."""
+
+    def __init__(
+        self,
+        opaques: Opaques,
+        messages: Messages,
+        places: Places,
+        *,
+        late: bool | frozenset[str] = False,
+    ) -> None:
+        self._opaques = opaques
+        self._messages = messages
+        self._places = places
+        self._late = late is True
+        """Texts stay in the tree: the message that says them may come later."""
+        self._late_keys = late if isinstance(late, frozenset) else None
+        self._steps = 0
+        self.values: dict[str, bytes] = {}
+
+    def write(self, value: Any, path: str) -> Tree:
+        """A value as a tree of few bytes, or with what is larger in `values`."""
+        if not self._opaques.is_open and not is_list(value):
+            return self._leaf(value, path)
+        if _is_plain(value, type(value)):
+            return value
+        self._steps = 0
+        before = dict(self.values)
+        try:
+            tree = self._tree(value, path, 0)
+        except TooBig:
+            self.values = before
+            return self._leaf(value, path)
+        if (self._late or self._late_keys) and has_new(tree):
+            return tree
+        data = encode_json(tree, path)
+        if len(data) <= INLINE_BYTES or (type(tree) is dict and word_of(tree) in _WHOLE):
+            return tree
+        inner = list(dict.fromkeys(digests(tree)))
+        found = {"$value": self._keep(data)}
+        return {**found, "r": inner} if inner else found
+
+    def _tree(self, value: Any, path: str, depth: int) -> Tree:
+        self._steps += 1
+        if self._steps > STEPS_MAX or depth > DEPTH_MAX:
+            raise TooBig
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if _is_plain(value, kind):
+            return value
+        if isinstance(value, BaseMessage):
+            return self._message(value, path)
+        if kind is list or kind is tuple:
+            if is_list(value):
+                return self._list(value, path)
+            return [self._tree(one, f"{path}[{n}]", depth + 1) for n, one in enumerate(value)]
+        if kind is dict and all(type(key) is str for key in value):
+            return self._dict(value, path, depth)
+        return self._object(value, kind, path, depth)
+
+    def _object(self, value: Any, kind: type, path: str, depth: int) -> Tree:
+        if kind is Send and value.timeout is None:
+            return {"$send": [value.node, self._tree(value.arg, f"{path}.arg", depth + 1)]}
+        if kind is _DeltaSnapshot:
+            return {"$delta": self._tree(value.value, path, depth + 1)}
+        return self._leaf(value, path)
+
+    def _dict(self, value: dict[str, Any], path: str, depth: int) -> Tree:
+        pairs = []
+        for key, one in value.items():
+            if depth == 0 and self._late_keys is not None:
+                self._late = key in self._late_keys
+            pairs.append((key, self._tree(one, f"{path}.{key}", depth + 1)))
+        keys = [key for key, _ in pairs]
+        if keys != sorted(keys) or any(key.startswith("$") for key in keys):
+            return {"$dict": [list(pair) for pair in pairs]}
+        return dict(pairs)
+
+    def _text(self, value: str) -> Tree:
+        if len(value) < TEXT_CHARS:
+            return value
+        node = self._places.said_by(value)
+        if node is not None:
+            return {"$text": node}
+        if self._late or len(value) <= INLINE_BYTES:
+            return value
+        return {"$value": self._keep(encode_json(value, "text"))}
+
+    def _message(self, value: BaseMessage, path: str) -> Tree:
+        found = self._messages.plain(value)
+        if found is None:
+            return self._leaf(value, path)
+        return pointer(self._places, found[0], value.id)
+
+    def _list(self, value: list[BaseMessage], path: str) -> Tree:
+        found = self._places.path_of(value)
+        if found is not None and found[1] == len(value):
+            return found[0]
+        base, length = found or (None, 0)
+        rest = [self._message(one, f"{path}[{n}]") for n, one in enumerate(value) if n >= length]
+        return rest if base is None else {"$msgs": [base, rest]}
+
+    def _leaf(self, value: Any, path: str) -> Tree:
+        kind, data = self._opaques.dump(value, path)
+        # What could not be read again is refused now, not when somebody needs it.
+        self._opaques.load(kind, data, path)
+        if len(data) <= INLINE_BYTES:
+            return {"$b": [kind, to_text(data)]}
+        return {"$value": self._keep(data), "t": kind}
+
+    def _keep(self, data: bytes) -> str:
+        digest = sha256(data)
+        self.values[digest] = data
+        return digest
+
+
+def pointer(places: Places, key: str, id: str | None) -> Tree:
+    """A message as a pointer to its node, or as itself when there is none yet."""
+    found = places.node_of(key, id)
+    if found is None:
+        return {"$new": key, "id": id}
+    node, stored_id = found
+    return {"$msg": node} if id == stored_id else {"$msg": node, "id": id}
+
+
+def has_new(tree: Tree) -> bool:
+    """Whether a tree says something that a message node may say later."""
+    return any("$new" in one if type(one) is dict else _is_long(one) for one in walk(tree))
+
+
+def settled(tree: Tree, places: Places) -> Tree:
+    """The tree with pointers instead of what has become a node since."""
+    if type(tree) is list:
+        return [settled(one, places) for one in tree]
+    if type(tree) is not dict:
+        node = places.said_by(tree) if _is_long(tree) else None
+        return tree if node is None else {"$text": node}
+    word = word_of(tree)
+    if word == "$new":
+        return pointer(places, tree["$new"], tree["id"])
+    if word == "$dict":
+        return {word: [[key, settled(one, places)] for key, one in tree[word]]}
+    if word == "$send":
+        node, arg = tree[word]
+        return {word: [node, settled(arg, places)]}
+    if word is None or word in ("$msgs", "$delta"):
+        return {key: settled(one, places) for key, one in tree.items()}
+    return tree
+
+
+def word_of(tree: dict[str, Tree]) -> str | None:
+    """What an object of a tree stands for; None for a plain one."""
+    return next((key for key in tree if key.startswith("$")), None)
+
+
+def walk(tree: Tree) -> Iterator[Tree]:
+    """Every object and leaf of a tree, without what stands inside a pointer."""
+    if type(tree) is dict:
+        yield tree
+        word = word_of(tree)
+        inner: Any = ()
+        if word is None:
+            inner = list(tree.values())
+        elif word == "$dict":
+            inner = [one for _, one in tree[word]]
+        elif word == "$send":
+            inner = tree[word][1:]
+        elif word in ("$msgs", "$delta"):
+            inner = [tree[word]]
+        for one in inner:
+            yield from walk(one)
+    elif type(tree) is list:
+        for one in tree:
+            yield from walk(one)
+    else:
+        yield tree
+
+
+def digests(tree: Tree) -> Iterator[str]:
+    """The values that a tree needs."""
+    for one in walk(tree):
+        if type(one) is dict and "$value" in one:
+            yield one["$value"]
+            yield from one.get("r", ())
+
+
+def chain_key(tree: Tree) -> tuple[str, str | None] | None:
+    """Where the list of a channel ends and begins, when it is one; a delta channel's too."""
+    if type(tree) is dict and "$delta" in tree:
+        tree = tree["$delta"]
+    if type(tree) is not dict or tree.get("$tip") is None:
+        return None
+    return tree["$tip"], tree.get("f")
+
+
+def main_channel(names: Iterable[str]) -> str | None:
+    """Which of the channels that hold messages is the conversation."""
+    found = sorted(names)
+    return MAIN if MAIN in found else next(iter(found), None)
+
+
+def _is_plain(value: Any, kind: type) -> bool:
+    """Whether JSON says a number, or the like, exactly."""
+    if kind is float:
+        return math.isfinite(value)
+    if kind is int:
+        return bool(-_INT_MAX <= value < _INT_MAX)
+    return value is None or kind is bool
+
+
+def _is_long(value: Any) -> bool:
+    return type(value) is str and len(value) >= TEXT_CHARS

@@ -1,0 +1,226 @@
+"""Tool calls that a dead process left behind: made, but not told to the model.
+
+The SDK stores a turn when all its tools have answered. A process that is killed before that leaves
+executions whose results are in no message. A model that is asked again would ask for the same once
+more, under new ids, so they have to be found first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents import AgentsException
+from msgspec.structs import replace
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.openai_agents.place import Place, add
+from ledgerstone.adapters.openai_agents_items import Item, kept
+from ledgerstone.commands.nodes import GetMessage
+from ledgerstone.errors import Conflict, ExecutionUnresolved
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.messages import Message
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.records.turns import TurnInfo
+
+CHUNK = 50
+PAGE = 500
+MARK_CHARS = 16
+REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
+"""Commits that take messages away: what happened before one is nobody's surprise."""
+
+
+class CallUnresolved(ExecutionUnresolved, AgentsException):
+    """ExecutionUnresolved, of a kind that the SDK hands on as it is instead of wrapping it."""
+
+
+class CallsLeft(Conflict, AgentsException):
+    """Tools were called by a process that is gone, and the history does not know of it."""
+
+    def __init__(self, session: str, calls: Sequence[str]) -> None:
+        super().__init__(
+            f"session {session!r}: the results of {len(calls)} calls are not in the history "
+            f"({', '.join(calls)}); await session.recover() puts them there"
+        )
+        self.session = session
+        self.calls = list(calls)
+
+
+@dataclass
+class Guarded:
+    """What this process knows about the tool calls of a session."""
+
+    approved: dict[str, Ticket] = field(default_factory=dict)
+    """Tickets that the resumed state goes on with, by call id."""
+    resumed: set[str] = field(default_factory=set)
+    """Calls that the resumed state knows of: it will tell the model about them."""
+    own: set[str] = field(default_factory=set)
+    """Executions that this process began."""
+    outputs: dict[str, str] = field(default_factory=dict)
+    """The id that the message with a call's result will have."""
+    checked: bool = False
+
+    def named(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages, those that tell a result under the id that was foreseen for it."""
+        left, found = dict(self.outputs), []
+        for one in messages:
+            id = left.pop(one.body.tool_call_id or "", None)
+            found.append(one if id is None else replace(one, id=id))
+        return found
+
+    def told(self, messages: Sequence[Message]) -> None:
+        """They are stored; the same result told again is another message."""
+        for one in messages:
+            self.outputs.pop(one.body.tool_call_id or "", None)
+
+
+async def check(place: Place, guarded: Guarded, call_id: str) -> None:
+    """Refuse to call a tool while calls of another process are not accounted for."""
+    for one in await of(place.store.executions.unresolved(session=place.session)):
+        if one.id not in guarded.own and one.call_id != call_id:
+            raise CallUnresolved(one.id, one.call_id)
+    if guarded.checked:
+        return
+    found = await _left(place, guarded)
+    calls = [one.call_id for one in found if one.id not in guarded.own and one.call_id != call_id]
+    if calls:
+        raise CallsLeft(place.session, calls)
+    guarded.checked = True
+
+
+async def recover(place: Place, guarded: Guarded) -> list[Execution]:
+    """Tell the history what is known of calls that were left behind, in one commit.
+
+    CallUnresolved when nobody knows what came of one.
+    """
+    calls = await _left(place, guarded)
+    for one in calls:
+        if not one.resolved:
+            raise CallUnresolved(one.id, one.call_id)
+    if calls:
+        path = await of(place.store.messages.history(place.session, branch=place.branch))
+        asked = {call.id for message in path for call in message.tool_calls}
+        await add(place, [made for one in calls for made in _messages(one, one.call_id in asked)])
+    guarded.checked = True
+    return calls
+
+
+def output_id(branch: str) -> str:
+    """An id for the message with a result, which shows the branch that it is meant for."""
+    return f"{_mark(branch)}{ids.new_id()}"
+
+
+def _mark(branch: str) -> str:
+    return "" if branch == "main" else ids.derive("branch", branch)[:MARK_CHARS] + "."
+
+
+def _is_of(call: Execution, branch: str) -> bool:
+    mark, dot, _ = (call.message_id or "").rpartition(".")
+    return call.message_id is not None and mark + dot == _mark(branch)
+
+
+async def is_told(place: Place, execution: Execution) -> bool:
+    """Whether a message with its result was stored, also if it was hidden since."""
+    (found,) = await _stored(place, [execution])
+    return found is not None
+
+
+async def _left(place: Place, guarded: Guarded) -> list[Execution]:
+    """Calls since the last one that the history knows, oldest first."""
+    made = await of(place.store.executions.list(session=place.session))
+    ours = [one for one in made if _is_of(one, place.branch)]
+    found: list[Execution] = []
+    for end in range(len(ours), 0, -CHUNK):
+        chunk = ours[max(end - CHUNK, 0) : end]
+        known = await _stored(place, chunk)
+        for one, message in zip(reversed(chunk), reversed(known), strict=True):
+            if message is not None:
+                return await _untold(place, found)
+            if one.status != "failed" and one.call_id not in guarded.resumed:
+                found.insert(0, one)
+    return await _untold(place, found)
+
+
+async def _stored(place: Place, calls: Sequence[Execution]) -> list[Any]:
+    return await of(
+        place.store.read(
+            *(
+                GetMessage(tenant=place.tenant, id=one.message_id or "", session=place.session)
+                for one in calls
+            )
+        )
+    )
+
+
+async def _untold(place: Place, calls: list[Execution]) -> list[Execution]:
+    """Those that no message tells of, nor one that another object of the session wrote."""
+    if not calls:
+        return []
+    path = await of(place.store.messages.history(place.session, branch=place.branch))
+    told = {message.body.tool_call_id for message in path}
+    return await _since_rewrite(place, [one for one in calls if one.call_id not in told])
+
+
+async def _since_rewrite(place: Place, calls: list[Execution]) -> list[Execution]:
+    """Those that began after messages were last taken away on purpose."""
+    if not calls:
+        return []
+    head = await of(place.store.sessions.head(place.session))
+    end = 0 if head is None else head.revision
+    while end > 0:
+        start = max(end - PAGE, 0)
+        page = await _commits(place, start, end)
+        times = [one.created_us for leaf, one in page if _rewrote(place, leaf, one)]
+        if times:
+            return [one for one in calls if one.started_us > times[-1]]
+        if not page or page[0][1].created_us < calls[0].started_us:
+            break
+        end = start
+    return calls
+
+
+async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None, TurnInfo]]:
+    """Those after `start`, up to `end`, each with the leaf that main had before it."""
+    after = max(start - 1, 0)
+    found = await of(place.store.turns.list(place.session, after_revision=after, limit=end - after))
+    leaves = [one.leaf for one in found]
+    if start:
+        return list(zip(leaves, found[1:], strict=False))
+    return list(zip([None, *leaves], found, strict=False))
+
+
+def _rewrote(place: Place, before: str | None, one: TurnInfo) -> bool:
+    """Whether a commit took messages of the branch away.
+
+    A commit tells the leaf of main: for main that is certain, for a branch it may be another's.
+    """
+    return one.kind in REWRITES and (one.leaf != before) == (place.branch == "main")
+
+
+def _messages(call: Execution, is_asked: bool) -> list[Message]:
+    """A call and its result as the SDK would have stored them."""
+    asked: Item = {
+        "type": "function_call",
+        "call_id": call.call_id,
+        "name": call.tool,
+        "arguments": json.dumps(call.arguments),
+    }
+    answer = call.result if isinstance(call.result, str) else _output(call.result)
+    told: Item = {"type": "function_call_output", "call_id": call.call_id, "output": answer}
+    *before, last = kept([told] if is_asked else [asked, told])
+    return [*before, replace(last, id=call.message_id or "")]
+
+
+def _output(result: Any) -> Any:
+    """Blocks of a result in the words of an item."""
+    if isinstance(result, list):
+        return [_block(one) for one in result]
+    return [_block(result)] if isinstance(result, dict) else json.dumps(result)
+
+
+def _block(one: Any) -> Any:
+    kind = one.get("type") if isinstance(one, dict) else None
+    return {**one, "type": f"input_{kind}"} if kind in ("text", "image", "file") else one

@@ -1,0 +1,272 @@
+"""LedgerSession: the history of an agent, as the SDK asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agents import FunctionTool, RunState, SessionSettings
+from agents.memory.session_settings import resolve_session_limit
+
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.openai_agents import left, states, usage
+from ledgerstone.adapters.openai_agents import place as at
+from ledgerstone.adapters.openai_agents.place import Place, Snapshot
+from ledgerstone.adapters.openai_agents.recent import Recent
+from ledgerstone.adapters.openai_agents.settling import settled
+from ledgerstone.adapters.openai_agents.tools import once
+from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
+from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.tickets import Ticket
+
+ON_CLEAR = ("tombstone", "purge")
+S = TypeVar("S", bound="LedgerSession")
+
+
+class LedgerSession:
+    """One session of a store, or one branch of it; fits `session=` of every Runner method.
+
+    `lease`: every write is fenced by it. `user`, `app` and `title` are for the session when it is
+    made. `on_clear`: what `clear_session` does on main: "tombstone" hides the items, whose text
+    goes with the next vacuum; "purge" removes the session with all that belongs to it.
+    """
+
+    def __init__(
+        self,
+        store: AnyStore,
+        session_id: str,
+        *,
+        branch: str = "main",
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        on_clear: str = "tombstone",
+        lease: AnyLease | None = None,
+        user: str | None = None,
+        app: str = "",
+        title: str | None = None,
+    ) -> None:
+        self._faces = Faces(store)
+        self.session_id, lease = checks.bound(session_id, lease)
+        self.session_settings: SessionSettings | None = _settings(session_settings)
+        self._on_clear = checks.one_of(on_clear, ON_CLEAR, "on_clear")
+        made = Session(
+            id=self.session_id, tenant=store.tenant or "", user=user, app=app, title=title
+        )
+        self._place = Place(store, self.session_id, checks.branch_name(branch), lease, made)
+        self._guarded = left.Guarded()
+        self._recent = Recent()
+
+    @property
+    def store(self) -> AnyStore:
+        """Where it is kept; closing it is up to who opened it."""
+        return self._place.store
+
+    @property
+    def branch_name(self) -> str:
+        return self._place.branch
+
+    async def get_items(self, limit: int | None = None, *, wrapper: object = None) -> list[Any]:
+        """The newest `limit` items, oldest first; all when neither it nor the settings say one.
+
+        Messages of other frameworks are among them, as items.
+        """
+        most = resolve_session_limit(limit, self.session_settings)
+        if most is None or most < 0:
+            return await self._faces.later(self._recent.read(self._place))
+        return await self._faces.later(at.last(self._place, most))
+
+    async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
+        """Append them in one commit, all or none.
+
+        InvalidValue names the item and the path in it that is not JSON. Otherwise as
+        `messages.append`: LeaseHeld, Fenced, SessionDeleted, BranchNotFound.
+        """
+        messages = self._guarded.named(kept(items))
+        if messages:
+            await settled(self._faces.later(self._add(messages)))
+
+    async def pop_item(self, *, wrapper: object = None) -> Any:
+        """Take the newest item off and return it; None when there is none."""
+        return await settled(self._faces.later(at.pop(self._place)))
+
+    async def clear_session(self, *, wrapper: object = None) -> None:
+        """Start over, as `on_clear` says."""
+        purge = self._on_clear == "purge" and self.branch_name == "main"
+        await settled(self._faces.later(at.clear(self._place, purge=purge)))
+
+    def branch(self: S, name: str) -> S:
+        """This session on another branch, without I/O; a branch that is not there is empty, and
+        writing to it is BranchNotFound.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._place = replace(self._place, branch=checks.branch_name(name))
+        # What is known about calls is shared: the tools may be wrapped by either.
+        twin._guarded = replace(self._guarded, checked=False)
+        twin._recent = Recent()
+        return twin
+
+    async def create_branch(self: S, name: str, *, items: int | None = None) -> S:
+        """A new branch from here: with all items, or with the first `items` of them.
+
+        A negative number leaves that many out at the end. AlreadyExists, SessionNotFound,
+        InvalidValue for more than there are and for a cut through a message of several items.
+        """
+        await settled(self._faces.later(self._create_branch(name, items)))
+        return self.branch(name)
+
+    async def branches(self) -> list[str]:
+        """The names of the branches, main first; empty when there is no session yet."""
+        return await self._faces.later(_branches(self._place))
+
+    async def record_usage(self, result: Any, *, model: str | None = None) -> None:
+        """Keep what the model calls of a run used; calls that were kept before are not kept twice.
+
+        A call is known by its response id; one without is kept each time. `model` names the model
+        where the agents do not.
+        """
+        for entry in usage.entries(result, model):
+            await self.keep_usage(entry)
+
+    async def keep_usage(self, entry: usage.Entry) -> None:
+        """Keep what one model call used; LedgerHooks does this for you."""
+        await settled(self._faces.later(usage.record(self._place, entry)))
+
+    async def save_state(
+        self,
+        given: Any,
+        *,
+        expires_s: float | None = None,
+        reason: str | None = None,
+        **how: Any,
+    ) -> list[Ticket]:
+        """Keep where a run was interrupted, with a ticket for every call that needs approval.
+
+        `given` is a result or a RunState; `how` goes to RunState.to_json (context_serializer,
+        strict_context). Saving the same again changes nothing. A run that is not interrupted has
+        nothing to keep: what was kept before is dropped, its open tickets are withdrawn.
+        """
+        state = given if isinstance(given, RunState) else given.to_state()
+        asked = states.questions(state, reason=reason, expires_s=expires_s)
+        data = state.to_json(**how) if asked else None
+        return await settled(self._faces.later(states.save(self._place, data, asked)))
+
+    async def load_state(
+        self, agent: Any, *, rewind: bool = False, **how: Any
+    ) -> RunState[Any, Any] | None:
+        """The run that was saved, with what was decided on its tickets; None when there is none.
+
+        Calls whose ticket is open stay interrupted. `how` goes to RunState.from_json. LeafMoved
+        when the branch has moved since, as after a crash in the resumed run: `rewind` takes it
+        back to where the state was saved. NotSupported for edited arguments of a tool that is not
+        wrapped by `once`.
+        """
+        saved = await settled(self._faces.later(states.load(self._place, rewind=rewind)))
+        if saved is None:
+            return None
+        self._guarded.resumed.update(saved.state["context"].get("tool_invocations", ()))
+        state = await RunState.from_json(agent, saved.state, **how)
+        self._guarded.approved.update(states.decide(state, saved.tickets))
+        return state
+
+    def once(self, tool: FunctionTool) -> FunctionTool:
+        """The tool, with its calls written down before they are made; see docs/adapters.
+
+        A call that has a result is answered with it and not made again. While a call that another
+        process began has no outcome, none is made: ExecutionUnresolved, until somebody decides
+        with `store.executions.finish`; with an error it may be made again. Results that a dead
+        process left behind are a Conflict until `recover` was called.
+        """
+        return once(tool, self._place, self._faces, self._guarded)
+
+    async def recover(self) -> list[Execution]:
+        """After a crash, before the next run: tell the history what a dead process left behind.
+
+        Results of tools wrapped by `once` that were not stored with their turn become items, in
+        one commit; answers those calls. ExecutionUnresolved when nobody knows what came of one:
+        decide with `store.executions.finish`, then call this again. Only for who knows that no
+        other process works on the session, as the holder of its lease does.
+        """
+        return await settled(self._faces.later(left.recover(self._place, self._guarded)))
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
+    ) -> Snapshot:
+        """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
+        leaf, found = await self._faces.later(at.window(self._place, limit))
+        shown = found[-limit:] if limit > 0 else []
+        parts = by_message(shown)
+
+        async def replace_suffix(start: int, output: list[Item]) -> bool:
+            cut = _cut(parts, start)
+            if cut is None:
+                return False
+            index, rest = cut
+            earlier = found[: len(found) - len(shown) + index]
+            after = earlier[-1].id if earlier else None
+            messages = kept([*rest, *output])
+            work = at.replace_tail(self._place, after, messages, leaf)
+            replaced = await settled(self._faces.later(work))
+            if replaced and prune_prefix is not None:
+                await settled(self._faces.later(at.prune(self._place, after, prune_prefix)))
+            return replaced
+
+        items = [item for part in parts for item in part]
+        return Snapshot(items, len(found) == len(shown), replace_suffix)
+
+    async def _atomic_replace_items(self, items: list[Any]) -> bool:
+        """For OpenAIResponsesCompactionSession: the whole history in one commit."""
+        await settled(self._faces.later(at.replace_all(self._place, kept(items))))
+        return True
+
+    async def _add(self, messages: list[Message]) -> None:
+        await at.add(self._place, messages)
+        # Here, since the caller may have been cancelled meanwhile.
+        self._guarded.told(messages)
+
+    async def _create_branch(self, name: str, items: int | None) -> None:
+        place = self._place
+        target = await at.tip(place) if items is None else await _after(place, items)
+        await of(place.store.branches.create(place.session, name, at=target, lease=place.lease))
+
+
+async def _branches(place: Place) -> list[str]:
+    return [one.name for one in await of(place.store.branches.list(place.session))]
+
+
+async def _after(place: Place, count: int) -> str | None:
+    """The message that the first `count` items end with."""
+    found = await at.history(place)
+    ends: dict[int, str | None] = {0: None}
+    total = 0
+    for message, items in zip(found, by_message(found), strict=True):
+        total += len(items)
+        ends[total] = message.id
+    wanted = count if count >= 0 else total + count
+    if not 0 <= wanted <= total:
+        raise InvalidValue("items", f"{count} of {total}")
+    if wanted not in ends:
+        raise InvalidValue("items", f"item {wanted} is in the middle of a message")
+    return ends[wanted]
+
+
+def _cut(parts: list[list[Item]], start: int) -> tuple[int, list[Item]] | None:
+    """The message that item `start` is in, and the items before it in there; None if none is."""
+    if start < 0:
+        return None
+    for index, part in enumerate(parts):
+        if start < len(part):
+            return index, part[:start]
+        start -= len(part)
+    return None
+
+
+def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
+    if given is None:
+        return SessionSettings()
+    return SessionSettings(**given) if isinstance(given, dict) else given

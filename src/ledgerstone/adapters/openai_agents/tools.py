@@ -1,0 +1,182 @@
+"""Tools whose calls are written down before they are made, so that none is made twice unnoticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from copy import copy
+from typing import Any
+
+from agents import (
+    FunctionTool,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+)
+from msgspec import UNSET
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import Faces, of
+from ledgerstone.adapters.openai_agents.left import (
+    CallUnresolved,
+    Guarded,
+    check,
+    is_told,
+    output_id,
+)
+from ledgerstone.adapters.openai_agents.place import Place, ensure
+from ledgerstone.adapters.openai_agents.settling import settled
+from ledgerstone.errors import ExecutionUnresolved, InvalidValue, NotSupported
+from ledgerstone.intake.executions import error_text
+from ledgerstone.records.executions import Execution
+
+STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+
+
+def once(tool: FunctionTool, place: Place, faces: Faces, guarded: Guarded) -> FunctionTool:
+    """A copy of the tool with a guard around its calls."""
+    if not isinstance(tool, FunctionTool):
+        raise InvalidValue("tool", f"a FunctionTool expected, got {type(tool).__name__}")
+    if getattr(tool, "_is_agent_tool", False):
+        # It may stop in the middle with questions of its own; that is no result.
+        raise NotSupported("once() around an agent", hint="wrap the tools of that agent")
+    made = copy(tool)
+    made.on_invoke_tool = Once(made.on_invoke_tool, tool.qualified_name, place, faces, guarded)
+    if callable(tool.needs_approval):
+        made.needs_approval = _policy(tool, tool.needs_approval)
+    return made
+
+
+class Once:
+    """Calls a tool unless its answer is known; refuses while a call has no outcome."""
+
+    def __init__(
+        self,
+        inner: Callable[[Any, str], Awaitable[Any]],
+        name: str,
+        place: Place,
+        faces: Faces,
+        guarded: Guarded,
+    ) -> None:
+        self._inner = inner
+        self._name = name
+        self._place = place
+        self._faces = faces
+        self._guarded = guarded
+
+    async def __call__(self, context: Any, arguments: str) -> Any:
+        execution = await settled(self._faces.later(self._begin(context.tool_call_id, arguments)))
+        if execution.status == "succeeded":
+            return execution.result
+        if execution.ticket is not None:
+            arguments = _arguments_of(execution, arguments)
+        try:
+            result = await self._inner(context, arguments)
+        except Exception as error:
+            await self._finish(execution, error=error_text(error))
+            raise
+        await self._finish(execution, result=stored(result))
+        return result
+
+    async def _begin(self, call_id: str, arguments: str) -> Execution:
+        """The intent, made durable; or the outcome that the call had before."""
+        place, guarded = self._place, self._guarded
+        executions = place.store.executions
+        await ensure(place)
+        await check(place, guarded, call_id)
+        id = ids.new_id()
+        guarded.own.add(id)
+        try:
+            begun = await of(
+                executions.start(
+                    place.session,
+                    id=id,
+                    message=output_id(place.branch),
+                    lease=place.lease,
+                    **self._call(call_id, arguments),
+                )
+            )
+            if begun.status == "failed":
+                begun = await self._again(begun)
+        except ExecutionUnresolved as error:
+            guarded.own.discard(id)
+            raise CallUnresolved(error.execution, error.call_id) from None
+        except BaseException:
+            guarded.own.discard(id)
+            raise
+        if begun.message_id is not None and not await is_told(place, begun):
+            guarded.outputs[call_id] = begun.message_id
+        return begun
+
+    async def _again(self, failed: Execution) -> Execution:
+        """Begin a failed call once more, unless somebody else did at the same moment."""
+        again = await of(self._place.store.executions.retry(failed.id, lease=self._place.lease))
+        if again.attempts != failed.attempts + 1:
+            raise ExecutionUnresolved(again.id, again.call_id)
+        self._guarded.own.add(again.id)
+        return again
+
+    def _call(self, call_id: str, arguments: str) -> dict[str, Any]:
+        ticket = self._guarded.approved.get(call_id)
+        given: dict[str, Any] = {"call_id": call_id}
+        if ticket is None:
+            return {**given, "tool": self._name, "arguments": _value(arguments)}
+        if ticket.decision is None or ticket.decision.arguments is UNSET:
+            given["arguments"] = _value(arguments)
+        return {**given, "ticket": ticket.id}
+
+    async def _finish(self, execution: Execution, **outcome: Any) -> None:
+        finish = self._place.store.executions.finish
+
+        async def work() -> None:
+            await of(finish(execution.id, lease=self._place.lease, **outcome))
+
+        await settled(self._faces.later(work()))
+
+
+def stored(result: Any) -> Any:
+    """What a tool answered, as the model sees it; the SDK takes it for the answer again."""
+    if isinstance(result, STRUCTURED):
+        return result.model_dump(mode="json", exclude_none=True)
+    if isinstance(result, list | tuple) and result and all(_is_block(one) for one in result):
+        return [stored(one) for one in result]
+    return result if isinstance(result, str) or _is_block(result) else str(result)
+
+
+def _is_block(value: Any) -> bool:
+    known = isinstance(value, dict) and value.get("type") in ("text", "image", "file")
+    return known or isinstance(value, STRUCTURED)
+
+
+def _value(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def _arguments_of(execution: Execution, given: str) -> str:
+    """The text of the approved arguments: as the model wrote it, unless somebody edited them."""
+    if execution.arguments == _value(given):
+        return given
+    if isinstance(execution.arguments, str):
+        return execution.arguments
+    return json.dumps(execution.arguments)
+
+
+def _policy(tool: FunctionTool, asked: Callable[..., Awaitable[bool]]) -> Any:
+    """The tool's own rule of approval, with the SDK's rule for what it can not judge by.
+
+    The SDK asks a person when checking the arguments would change them. It looks for that at the
+    tool's own invoker, which is not to be seen behind the guard.
+    """
+    prepare = getattr(tool.on_invoke_tool, "prepare_arguments", None)
+
+    async def needs_approval(context: Any, arguments: dict[str, Any], call_id: str) -> bool:
+        if prepare is not None:
+            prepared = prepare(json.dumps(arguments), tool.name)
+            if prepared is not None and not prepared.unchanged:
+                return True
+        return await asked(context, arguments, call_id)
+
+    return needs_approval

@@ -1,0 +1,355 @@
+"""Conversations in a ledger: what SqliteConversationStore of the harness does, and more of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai_harness.step_persistence.conversations import (
+    ConversationConflict,
+    ConversationSummary,
+    SavedConversation,
+    ensure_inactive,
+)
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
+from ledgerstone.adapters.pydantic_ai.heads import (
+    APP,
+    STATE,
+    Heads,
+    Place,
+    Seen,
+    StoredConversation,
+    moved,
+)
+from ledgerstone.clock import SystemClock, to_datetime
+from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
+from ledgerstone.records.sessions import Session
+
+
+class LedgerConversationStore:
+    """Conversations as sessions of a store, open to every other adapter.
+
+    The methods of SqliteConversationStore (save, get, listing, name, set_archived, delete) do what
+    they do there; read, write, fork, branch and remove are for `pydantic_ai.Conversation`s. With a
+    `scope`, only conversations of that user are there, and new ones are theirs.
+    """
+
+    def __init__(self, store: AnyStore, *, scope: str | None = None) -> None:
+        self._faces = Faces(store)
+        self._store = store
+        self._heads = Heads(store, None if scope is None else ids.check_id(scope, "scope"))
+
+    # --- whole conversations -----------------------------------------------------------------
+
+    async def read(
+        self, conversation_id: str, *, branch: str = "main"
+    ) -> StoredConversation | None:
+        """A conversation with its revision, or None without it or its branch.
+
+        It may have been begun by whatever framework.
+        """
+        return await self._faces.later(self._read(conversation_id, branch))
+
+    async def write(
+        self, conversation: Conversation, *, expected_revision: str | None, branch: str = "main"
+    ) -> StoredConversation:
+        """Messages, usage and deferred requests in one commit; None makes a new conversation.
+
+        ConversationConflict when another writer was here since, InvalidValue for what can not be
+        stored, with its place. The steps of runs that a LedgerStepStore kept are no other writer.
+        """
+        if not isinstance(conversation, Conversation):
+            raise InvalidValue(
+                "conversation", f"a Conversation expected, got {type(conversation).__name__}"
+            )
+        return await self._faces.later(self._write(conversation, expected_revision, branch))
+
+    async def fork(
+        self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
+    ) -> StoredConversation:
+        """A new conversation with the history up to a head, here or on any branch of that one.
+
+        ConversationConflict when that conversation or head is not there any more.
+        """
+        return await self._faces.later(self._fork(conversation_id, at, new_id))
+
+    async def branch(
+        self, conversation_id: str, name: str, *, at: str | None = None
+    ) -> StoredConversation:
+        """Another way to go on from a head, in the same conversation."""
+        return await self._faces.later(self._branch(conversation_id, name, at))
+
+    async def records(self, *, limit: int | None = None) -> list[Session]:
+        """The conversations in scope, those written last first."""
+        return await self._faces.later(self._records(limit))
+
+    async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete it for good; ConversationConflict when it is not as it was read."""
+        await self._faces.later(self._remove(conversation_id, expected_revision))
+
+    # --- as SqliteConversationStore ----------------------------------------------------------
+
+    async def save(
+        self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
+    ) -> ConversationSummary:
+        """Commit content only if its expected revision is still current."""
+        return await self._faces.later(self._save(summary, messages))
+
+    async def get(self, *, conversation_id: str) -> SavedConversation:
+        """One conversation; LookupError when there is none."""
+        return await self._faces.later(self._get(conversation_id))
+
+    async def listing(
+        self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
+    ) -> list[ConversationSummary]:
+        """Summaries, the latest activity first; `query` looks in names, tags and text."""
+        if limit < 1 or offset < 0:
+            raise ValueError("limit must be positive and offset nonnegative")
+        return await self._faces.later(listing.listed(self._heads, query, limit, offset, archived))
+
+    async def name(
+        self,
+        *,
+        source: ConversationSummary,
+        title: str,
+        subtitle: str = "",
+        tags: tuple[str, ...] = (),
+        manual: bool = False,
+        tokens: int = 0,
+    ) -> bool:
+        """Name the revision that was read; False when it moved or has a name of its user's."""
+        naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
+        return await self._faces.later(self._name(naming))
+
+    async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
+        """Archive or bring back; LookupError when there is none."""
+        return await self._faces.later(self._set_archived(conversation_id, archived))
+
+    async def delete(self, *, source: ConversationSummary) -> None:
+        """Delete the revision that was read; ConversationConflict when it moved or is running."""
+        ensure_inactive(source)
+        await self._faces.later(self._delete(source))
+
+    # --- the work, once for both colours of stores -------------------------------------------
+
+    async def _read(self, id: str, branch: str) -> StoredConversation | None:
+        place = await self._heads.look(id, branch, messages=True)
+        if place.session is None or (branch != "main" and place.leaf is None):
+            return None
+        messages = await self._heads.show(place)
+        known = place.known or place.begun
+        conversation: Conversation = ConversationTypeAdapter.validate_python(
+            {
+                "messages": [],
+                "usage": known.get("usage") or {},
+                "conversation_id": id,
+                "deferred_tool_requests": known.get("deferred"),
+            }
+        )
+        conversation.messages = messages
+        return StoredConversation(
+            conversation=conversation, revision=place.revision, head=place.leaf, branch=branch
+        )
+
+    async def _write(
+        self, conversation: Conversation, expected: str | None, branch: str
+    ) -> StoredConversation:
+        id = conversation.conversation_id
+        natives = chains.dump(conversation.messages)
+        rest = replace(conversation, messages=[])
+        try:
+            said = ConversationTypeAdapter.dump_python(rest, mode="json", exclude={"messages"})
+        except ValueError as error:
+            raise InvalidValue("conversation", str(error)) from None
+
+        def change(place: Place) -> dict[str, Any]:
+            mine = dict(place.state.get(STATE, {}))
+            mine["heads"] = dict(mine.get("heads", {}))
+            mine["heads"][branch] = {
+                **place.known,
+                "usage": said["usage"],
+                "deferred": said["deferred_tool_requests"],
+            }
+            return mine
+
+        place = await self._heads.write(
+            id, natives, change, seen=_seen(expected), branch=branch, made=self._made(id)
+        )
+        return StoredConversation(
+            conversation=conversation,
+            revision=place.revision,
+            head=place.known["leaf"],
+            branch=branch,
+        )
+
+    async def _fork(self, id: str, at: str | None, new_id: str | None) -> StoredConversation:
+        if new_id is not None:
+            ids.check_id(new_id, "new_id")
+        place = await self._heads.look(id)
+        if place.session is None:
+            raise ConversationConflict(moved(id, place))
+        try:
+            made = await of(
+                self._store.sessions.fork(id, at=at, new_id=new_id, user=place.session.user)
+            )
+        except (NotFound, InvalidValue) as error:
+            raise ConversationConflict(f"Nothing to fork at {at!r}: {error}") from error
+        whole = at is None or at == place.leaf
+        origin = {"from": id, "at": at or place.leaf}
+        await self._heads.patch(made.id, lambda copy: _begun(copy, origin, whole=whole))
+        found = await self._read(made.id, "main")
+        if found is None:
+            raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
+        return found
+
+    async def _branch(self, id: str, name: str, at: str | None) -> StoredConversation:
+        place = await self._heads.look(id)
+        if place.session is None:
+            raise ConversationConflict(moved(id, place))
+        start = at or place.leaf
+        if start is None:
+            raise ConversationConflict(f"Conversation {id!r} is empty: nothing to branch from.")
+        try:
+            await of(self._store.branches.create(id, name, at=start))
+        except (NotFound, InvalidValue) as error:
+            raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
+        found = await self._read(id, name)
+        if found is None:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+        return found
+
+    async def _records(self, limit: int | None) -> list[Session]:
+        if limit is not None and limit < 1:
+            raise InvalidValue("limit", f"a number from 1 or None expected, got {limit!r}")
+        found: list[Session] = []
+        async for page in listing.pages(self._heads, limit or listing.PAGE_MAX):
+            found += page
+            if limit is not None and len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def _remove(self, id: str, expected: str) -> None:
+        place = await self._heads.look(id)
+        await self._purge(id, place, seen=place.revision == expected)
+
+    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
+        if place.session is None or not seen:
+            raise ConversationConflict(moved(id, place))
+        try:
+            gone = await of(
+                self._store.sessions.purge(
+                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
+                )
+            )
+        except RevisionMoved:
+            raise ConversationConflict(moved(id, place)) from None
+        if not gone.existed:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+
+    async def _save(
+        self, summary: ConversationSummary, messages: Sequence[ModelMessage]
+    ) -> ConversationSummary:
+        natives = chains.dump(messages)
+        updated = replace(
+            summary,
+            updated_at=_now(),
+            message_count=len(messages),
+            total_tokens=sum(
+                m.usage.total_tokens for m in messages if isinstance(m, ModelResponse)
+            ),
+        )
+
+        def change(place: Place) -> dict[str, Any]:
+            mine = dict(place.state.get(STATE, {}))
+            mine["summary"] = summaries.saved(updated, mine.get("summary"))
+            return mine
+
+        made = self._made(summary.id, cwd=summary.workspace or None)
+        seen = summaries.seen(summary)
+        place = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
+        return summaries.of_place(place)
+
+    async def _get(self, id: str) -> SavedConversation:
+        place = await self._heads.look(id, messages=True)
+        if place.session is None:
+            raise LookupError(f"No saved session: {id}")
+        messages = await self._heads.show(place)
+        found = summaries.of_place(place)
+        if "summary" not in place.state.get(STATE, {}):
+            found = replace(found, message_count=len(messages))
+        return SavedConversation(summary=found, messages=messages)
+
+    async def _name(self, naming: summaries.Naming) -> bool:
+        done = False
+
+        def change(place: Place) -> dict[str, Any]:
+            nonlocal done
+            done = False
+            mine = dict(place.state.get(STATE, {}))
+            if "summary" not in mine:
+                return {}
+            named, done = naming.apply(summaries.of_place(place))
+            if named is None:
+                return {}
+            mine["summary"] = summaries.dump(named)
+            return mine
+
+        return await self._heads.patch(naming.source.id, change) is not None and done
+
+    async def _set_archived(self, id: str, archived: bool) -> ConversationSummary:
+        def change(place: Place) -> dict[str, Any]:
+            mine = dict(place.state.get(STATE, {}))
+            summary = summaries.of_place(place)
+            if "summary" not in mine or archived == (summary.archived_at is not None):
+                return {}
+            at = _now() if archived else None
+            mine["summary"] = summaries.dump(replace(summary, archived_at=at))
+            return mine
+
+        place = await self._heads.patch(id, change)
+        if place is None or "summary" not in place.state.get(STATE, {}):
+            raise LookupError(f"No saved session: {id}")
+        return summaries.of_place(place)
+
+    async def _delete(self, source: ConversationSummary) -> None:
+        place = await self._heads.look(source.id)
+        await self._purge(source.id, place, seen=summaries.revision(place) == source.revision)
+
+    def _made(self, id: str, cwd: str | None = None) -> Session:
+        tenant = self._store.tenant
+        if tenant is None:
+            raise LedgerstoneError("a store of one tenant is needed: store.for_tenant(...)")
+        return Session(id=id, tenant=tenant, app=APP, user=self._heads.scope, cwd=cwd)
+
+
+def _now() -> datetime:
+    return to_datetime(SystemClock().now_us())
+
+
+def _seen(revision: str | None) -> Seen | None:
+    """A revision as `read` gave it; one that was never given fits nothing."""
+    if revision is None:
+        return None
+    incarnation, _, number = revision.partition(".")
+    digits = incarnation.isdecimal() and number.isdecimal()
+    return Seen(int(incarnation), int(number)) if digits else Seen(0, 0)
+
+
+def _begun(copy: Place, origin: dict[str, Any], *, whole: bool) -> dict[str, Any]:
+    """What a fork knows at its beginning: what was spent and waits, where a writer ended."""
+    kept = copy.known if whole else copy.begun
+    head: dict[str, Any] = {"n": 1, "leaf": copy.leaf}
+    head |= {name: kept[name] for name in ("usage", "deferred") if name in kept}
+    said: dict[str, Any] = {"heads": {"main": head}, "forked": origin}
+    if "summary" in copy.state.get(STATE, {}):
+        # A name is of a revision, and those of the fork begin anew.
+        summary = replace(summaries.of_place(copy), named_revision=0)
+        said["summary"] = summaries.dump(summary)
+    return said

@@ -1,0 +1,317 @@
+"""Where the conversations of pydantic-ai stand, and the one commit that moves them.
+
+A conversation is a session; its messages are the path of a branch. What pydantic-ai knows beyond
+messages lies in the session's state, and is written by the commit that writes the messages:
+
+    {"heads": {branch: {"n": number, "leaf": node, "at": commit, "usage": .., "deferred": ..}},
+     "summary": {..}}
+
+A writer may say any list if nothing happened since it read; whoever else wrote to the session is
+noticed by the leaf, and their commits are counted in the number that a reader is given. What
+another framework added since is no conflict for a writer whose list has it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic_ai.conversation import Conversation
+from pydantic_ai_harness.step_persistence.conversations import ConversationConflict
+
+from ledgerstone import ids
+from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.native_bytes import Native
+from ledgerstone.adapters.pydantic_ai import chains
+from ledgerstone.adapters.pydantic_ai.chains import Chain
+from ledgerstone.codec import decode_json
+from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
+from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import Branch
+from ledgerstone.records.sessions import Head, Session
+
+APP = "pydantic-ai"
+STATE = "pydantic-ai"
+STEPS = "pydantic-ai.steps"
+REWRITE = "pydantic-ai.rewrite"
+TRIES = 10
+CHAINS_KEPT = 64
+
+Change = Callable[["Place"], dict[str, Any]]
+
+
+class Seen(NamedTuple):
+    """What a writer has read: which life of a session, and which writing of a branch of it."""
+
+    incarnation: int
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredConversation:
+    """A conversation as it was read: its revision is what the next write expects."""
+
+    conversation: Conversation
+    revision: str
+    head: str | None
+    branch: str = "main"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One reading of a session; `session` is None when there is none to be seen."""
+
+    session: Session | None
+    head: Head | None
+    state: dict[str, Any]
+    path: Sequence[Message]
+    branch: str = "main"
+    hidden: bool = False
+    """Whether there is one, deleted or out of scope: its id is not free."""
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What was kept for the branch."""
+        found: dict[str, Any] = self.state.get(STATE, {}).get("heads", {}).get(self.branch, {})
+        return found
+
+    @property
+    def begun(self) -> dict[str, Any]:
+        """What was kept for a branch that was written up to here: a new one begins with it."""
+        heads: dict[str, dict[str, Any]] = self.state.get(STATE, {}).get("heads", {})
+        return next((one for one in heads.values() if one.get("leaf") == self.leaf), {})
+
+    @property
+    def commits(self) -> int:
+        return 0 if self.head is None else self.head.revision
+
+    @property
+    def written(self) -> int:
+        """The number that the last write of this adapter gave to the branch."""
+        return int(self.known.get("n", 0))
+
+    @property
+    def number(self) -> int:
+        """Which writing of the branch this is; those of others count from the last of ours."""
+        if self.untouched:
+            return self.written
+        return self.written + max(1, self.commits - int(self.known.get("at", 0)))
+
+    @property
+    def incarnation(self) -> int:
+        return 1 if self.session is None else self.session.incarnation
+
+    @property
+    def revision(self) -> str:
+        """Another one after delete and create, since the incarnation is in it."""
+        return f"{self.incarnation}.{self.number}"
+
+    def fits(self, seen: Seen | None) -> bool:
+        """Whether a writer who has seen that may write; None expects that there is nothing.
+
+        Whoever missed what others wrote may still go on from it, so that is looked at later.
+        """
+        if self.session is None or seen is None:
+            return seen is None and (self.session is None or (not self.known and self.untouched))
+        return seen.incarnation == self.incarnation and self.written <= seen.number <= self.number
+
+    @property
+    def leaf(self) -> str | None:
+        if self.head is None or self.branch == "main":
+            return None if self.head is None else self.head.leaf
+        return next((one.leaf for one in self.head.branches if one.name == self.branch), None)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nobody but this adapter moved the branch since it was written."""
+        steps = self.state.get(STEPS) or {}
+        if self.branch == "main" and steps and steps["leaf"] == self.leaf:
+            return bool(steps["from"] == self.known.get("leaf"))
+        return bool(self.leaf == self.known.get("leaf"))
+
+
+class Heads:
+    """Reads and moves conversations of one store, seen by one scope or by everybody."""
+
+    def __init__(self, store: AnyStore, scope: str | None) -> None:
+        self.store = store
+        self.scope = scope
+        self._chains: OrderedDict[tuple[str, str], tuple[str, Chain]] = OrderedDict()
+
+    async def look(
+        self, id: str, branch: str = "main", *, messages: bool = False, deleted: bool = False
+    ) -> Place:
+        """One reading; without messages unless asked for. A session out of scope is not there."""
+        tenant, session = self.store.tenant or "", ids.check_id(id, "conversation_id")
+        queries: list[Any] = [
+            GetSession(tenant=tenant, id=session),
+            GetHead(tenant=tenant, id=session),
+            GetDocument(tenant=tenant, session=session, name="state"),
+        ]
+        if messages:
+            path = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=deleted)
+            queries.append(path)
+        found, head, state, *rest = await of(self.store.read(*queries))
+        if found is None or found.deleted_us is not None or not self.sees(found):
+            return Place(None, None, {}, (), branch, hidden=found is not None)
+        said = {} if state is None else decode_json(state)
+        return Place(found, head, said, rest[0] if messages else (), branch)
+
+    def sees(self, session: Session) -> bool:
+        return self.scope is None or session.user == self.scope
+
+    async def show(self, place: Place) -> list[Any]:
+        """The messages of a reading; what they are is remembered for the write that follows."""
+        messages, chain = await chains.show(self.store, place.path)
+        if chains.is_whole(place.path, place.leaf):
+            self._remember(place, chain._replace(gone=frozenset()))
+        return messages
+
+    async def write(
+        self,
+        id: str,
+        natives: list[Native],
+        change: Change,
+        *,
+        seen: Seen | None,
+        branch: str = "main",
+        made: Session,
+    ) -> Place:
+        """Make the branch exactly this list and merge what `change` says, in one commit.
+
+        ConversationConflict when the writer has not seen what is there. Answers the place
+        afterwards.
+        """
+        digests = [chains.digest(one) for one in natives]
+        for _ in range(TRIES):
+            place = await self.look(id, branch)
+            if place.hidden:
+                raise ConversationConflict(f"Conversation {id!r} is not to be had.")
+            if not place.fits(seen):
+                raise ConversationConflict(moved(id, place))
+            chain = await self._chain(place)
+            kept, tip = chain.common(digests)
+            if kept < len(chain.links):
+                chain = await self._chain(place, anew=True)
+                kept, tip = chain.common(digests)
+            if seen is not None and seen.number != place.number and kept < len(chain.links):
+                raise ConversationConflict(
+                    f"Conversation {id!r} has messages that this writer has not seen. Reload it."
+                )
+            if chain.gone and not chain.gone.isdisjoint(digests):
+                raise ConversationConflict(
+                    f"Messages of conversation {id!r} were deleted or changed. Reload it."
+                )
+            said = change(place)
+            try:
+                return await self._commit(place, made, said, natives, digests, chain, kept, tip)
+            except (RevisionMoved, SessionNotFound):
+                continue
+            except SessionDeleted:
+                raise ConversationConflict(f"Conversation {id!r} was deleted.") from None
+        raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
+
+    async def patch(self, id: str, change: Change) -> Place | None:
+        """Merge what `change` says, with no message and no new revision; None when it is gone."""
+        for _ in range(TRIES):
+            place = await self.look(id)
+            if place.session is None:
+                return None
+            said = change(place)
+            if not said:
+                return place
+            turn = self.store.turns.begin(
+                id, expected_revision=place.commits, expected_incarnation=place.incarnation
+            )
+            turn.state(**{STATE: said})
+            try:
+                await of(turn.commit())
+            except (RevisionMoved, SessionNotFound):
+                continue
+            return Place(place.session, place.head, {**place.state, STATE: said}, ())
+        raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
+
+    async def _commit(
+        self,
+        place: Place,
+        made: Session,
+        said: dict[str, Any],
+        natives: list[Native],
+        digests: list[bytes],
+        chain: Chain,
+        kept: int,
+        tip: str | None,
+    ) -> Place:
+        turn = self.store.turns.begin(
+            made.id,
+            branch=place.branch,
+            expected_revision=place.commits,
+            expected_incarnation=0 if place.session is None else place.incarnation,
+            create=made if place.session is None else False,
+        )
+        leaf = place.leaf
+        if kept < len(chain.links):
+            leaf = turn.node(REWRITE, {"kept": kept}, parent=tip).id
+        names = ids.new_ids(len(natives) - kept)
+        fresh = await chains.keep(self.store, natives[kept:], names, first=kept)
+        turn.add(*fresh)
+        # Told again after a rewrite, an answer was still paid for once.
+        known = {link.digest for link in chain.links}
+        new = [
+            one for one, digest in zip(fresh, digests[kept:], strict=True) if digest not in known
+        ]
+        chains.count(turn, new)
+        leaf = fresh[-1].id if fresh else leaf
+        heads = dict(said.get("heads", {}))
+        mark = {"n": place.number + 1, "leaf": leaf, "at": place.commits + 1}
+        heads[place.branch] = {**heads.get(place.branch, {}), **mark}
+        changed: dict[str, Any] = {STATE: {**said, "heads": heads}}
+        if place.branch == "main":
+            changed[STEPS] = None
+        turn.state(**changed)
+        answer = await of(turn.commit())
+        session = place.session or await of(self.store.sessions.get(made.id)) or made
+        head = Head(
+            revision=answer.revision, leaf=leaf, branches=[Branch(name=place.branch, leaf=leaf)]
+        )
+        done = Place(session, head, {**place.state, **changed}, (), place.branch)
+        self._remember(done, chain.grown(kept, digests[kept:], names))
+        return done
+
+    async def _chain(self, place: Place, *, anew: bool = False) -> Chain:
+        """What stands on the branch, from memory if that is still so."""
+        if place.session is None:
+            return Chain()
+        key = (place.session.id, place.branch)
+        tag, chain = self._chains.get(key, ("", Chain()))
+        if tag == _tag(place) and not anew:
+            return chain
+        full = await self.look(place.session.id, place.branch, messages=True, deleted=True)
+        return await chains.standing(self.store, full.path, anew=anew)
+
+    def _remember(self, place: Place, chain: Chain) -> None:
+        if place.session is None:
+            return
+        key = (place.session.id, place.branch)
+        # Taken out and put in again, since another thread may drop the oldest in between.
+        self._chains.pop(key, None)
+        self._chains[key] = (_tag(place), chain)
+        if len(self._chains) > CHAINS_KEPT:
+            self._chains.popitem(last=False)
+
+
+def moved(id: str, there: Place) -> str:
+    """What to tell a writer who is not up to date."""
+    if there.session is None:
+        return f"Conversation {id!r} is not there (any more)."
+    at = there.revision
+    return f"Conversation {id!r} was changed by another writer; it is at {at}. Reload it."
+
+
+def _tag(place: Place) -> str:
+    """What a remembered chain is good for: the session as it stood after one commit."""
+    return f"{place.incarnation}/{place.commits}"

@@ -1,0 +1,103 @@
+"""Summaries of conversations, as the harness lists them, in the state of a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
+
+from ledgerstone.adapters.pydantic_ai.heads import STATE, Place, Seen
+
+INCARNATION_BITS = 32
+_ADAPTER = TypeAdapter(ConversationSummary)
+_NAMED = (
+    "title",
+    "subtitle",
+    "tags",
+    "title_source",
+    "naming_version",
+    "named_revision",
+    "naming_tokens",
+)
+
+
+def revision(place: Place) -> int:
+    """The revision as the harness counts: a number, another one after delete and create."""
+    return (place.incarnation - 1 << INCARNATION_BITS) + place.number
+
+
+def seen(summary: ConversationSummary) -> Seen | None:
+    """What the writer of a summary has read; None for a new one."""
+    incarnation, number = divmod(summary.revision, 1 << INCARNATION_BITS)
+    return Seen(incarnation + 1, number) if summary.revision else None
+
+
+def dump(summary: ConversationSummary) -> dict[str, Any]:
+    found: dict[str, Any] = _ADAPTER.dump_python(summary, mode="json")
+    return found
+
+
+def saved(summary: ConversationSummary, prior: dict[str, Any] | None) -> dict[str, Any]:
+    """What a save keeps: names are given beside it, and new content ends the archive."""
+    said = dump(summary)
+    if prior is None:
+        return said
+    return {**said, **{name: prior[name] for name in _NAMED}, "archived_at": None}
+
+
+def of_place(place: Place) -> ConversationSummary:
+    """The summary that was saved, or what can be said of a session of another origin."""
+    assert place.session is not None
+    session = place.session
+    said = place.state.get(STATE, {}).get("summary")
+    if said is not None:
+        known = _ADAPTER.validate_python(said)
+        # A fork has the summary of another one.
+        return replace(known, id=session.id, revision=revision(place))
+    return ConversationSummary(
+        id=session.id,
+        workspace=session.cwd or "",
+        updated_at=session.updated_at,
+        revision=revision(place),
+        title=session.title or "New session",
+        model=session.model,
+    )
+
+
+def text(summary: ConversationSummary) -> str:
+    """What a search finds besides the conversation."""
+    return "\n".join((summary.title, summary.subtitle, *summary.tags, summary.workspace))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """A name for one revision of a conversation."""
+
+    source: ConversationSummary
+    title: str
+    subtitle: str
+    tags: tuple[str, ...]
+    manual: bool
+    tokens: int
+
+    def apply(self, current: ConversationSummary) -> tuple[ConversationSummary | None, bool]:
+        """The summary to write, if any, and whether it has the name."""
+        spent = replace(current, naming_tokens=current.naming_tokens + self.tokens)
+        refused = (spent if self.tokens else None), False
+        seen = (self.source.revision, self.source.naming_version)
+        if seen != (current.revision, current.naming_version):
+            return refused
+        if current.title_source == "user" and not self.manual:
+            return refused
+        named = replace(
+            spent,
+            title=self.title,
+            subtitle=self.subtitle,
+            tags=self.tags,
+            title_source="user" if self.manual else "generated",
+            naming_version=current.naming_version + 1,
+            named_revision=current.revision,
+        )
+        return named, True

@@ -1,0 +1,175 @@
+"""`ledgerstone import`: what another library stored, into a store."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from ledgerstone import Store
+from ledgerstone.adapters.importing.frame import IMPORTERS, Import, prepared
+from ledgerstone.backends.folder_urls import is_folder
+from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
+from ledgerstone.cli.options import AsJson, is_server, local_path, shown
+from ledgerstone.cli.output import plural, print_json, print_line, print_table
+from ledgerstone.errors import Corrupt, InvalidValue, LedgerstoneError, NotSupported
+
+EXAMPLE = "Example: ledgerstone import langgraph checkpoints.sqlite agent.db"
+_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
+
+Framework = Enum("Framework", {name: name for name in IMPORTERS}, type=str)  # type: ignore[misc]
+
+From = Annotated[
+    Framework,
+    typer.Argument(metavar="FRAMEWORK", help=f"One of {', '.join(IMPORTERS)}.", show_default=False),
+]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="The framework's own database: a SQLite file, or postgresql://host/database.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET", help="The store; made if it is not there.", show_default=False
+    ),
+]
+Whose = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose data it becomes.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Read and convert everything, and leave the target alone."),
+]
+SkipUnreadable = Annotated[
+    bool,
+    typer.Option("--skip-unreadable", help="Leave out what can not be read, and count it."),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="MODULE:CLASS",
+        help="A class of yours that may be revived (langgraph); may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def run(
+    framework: From,
+    source: Source,
+    target: Target,
+    *,
+    tenant: Whose = "default",
+    allow: Allow = None,
+    skip_unreadable: SkipUnreadable = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the sessions of another library into a store.
+
+    The source is only read, and nothing in it is unpickled. What is there already is left as it
+    is: an import that was interrupted goes on when it is started again.
+    """
+    if target.startswith("memory:"):
+        raise CliError("memory:// lives inside one process; give a path or a url to import into")
+    named = [_class(one) for one in allow or ()]
+    work = _prepared(framework.value, source, allow=named, skip_unreadable=skip_unreadable)
+    with _target(target, tenant, dry_run=dry_run) as store:
+        done = _import(work, store)
+    if as_json:
+        print_json({"framework": framework.value, "dry_run": dry_run, **done})
+        return
+    print_table([name.upper().replace("_", " ") for name in done], [[*map(str, done.values())]])
+    if dry_run:
+        print_line(f"nothing was written to {shown(target)}: this was a dry run")
+        return
+    print_line(f"imported {plural(done['sessions'], 'session')} into {shown(target)}", "green")
+
+
+def _prepared(framework: str, source: str, **options: Any) -> Import:
+    """The import, refused before the target is touched when the source is none."""
+    try:
+        return prepared(framework, source, **options)
+    except InvalidValue:
+        raise  # An option, not the source.
+    except LedgerstoneError as error:
+        told = f"{error}; nothing was imported, check the second argument"
+        raise CliError(told, explain(error).exit_code) from error
+
+
+@contextmanager
+def _target(url: str, tenant: str, *, dry_run: bool) -> Iterator[Store]:
+    """The store; for a dry run one that is thrown away, so that all the rules are tried.
+
+    Files are flushed once, at the end: a power cut before that costs commits that the next run
+    makes again. A server decides for itself.
+    """
+    if dry_run:
+        with TemporaryDirectory(prefix="ledgerstone-") as folder:
+            place = str(Path(folder) / "dry-run.db")
+            with Store.open(place, tenant=tenant, durability="process") as store:
+                yield store
+        return
+    opened = Store.open(url, tenant=tenant, durability=None if is_server(url) else "process")
+    try:
+        with opened as store:
+            yield store
+    finally:
+        path = None if is_folder(url) else local_path(url)
+        if path is not None:
+            _flush(Path(f"{os.path.realpath(path)}-wal"))
+
+
+def _flush(log: Path) -> None:
+    """A log is left only while another process has the store open; else closing has flushed it."""
+    if log.exists():
+        with log.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+def _import(work: Import, store: Store) -> dict[str, int]:
+    waiting, so_far = Console(stderr=True), 0
+    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
+        task = bar.add_task("importing", total=None)
+
+        def show(_: str, count: int) -> None:
+            nonlocal so_far
+            so_far = count
+            bar.update(task, description=plural(count, "session"), completed=count)
+
+        try:
+            return work(store, show)
+        except (LedgerstoneError, KeyboardInterrupt) as error:
+            raise _stopped(error, so_far) from error
+
+
+def _stopped(error: BaseException, count: int) -> CliError:
+    """What a person needs to know of an import that did not come to its end."""
+    rest = f"{plural(count, 'session')} came before it and stay; started again, it goes on there"
+    if not isinstance(error, LedgerstoneError):
+        return CliError(f"interrupted; {rest}", INTERRUPTED)
+    if isinstance(error, Corrupt | InvalidValue | NotSupported):
+        rest += ", and --skip-unreadable leaves out what can not be read"
+    return CliError(f"{error}; {rest}", explain(error).exit_code)
+
+
+def _class(text: str) -> tuple[str, str]:
+    if not _CLASS.match(text):
+        raise CliError(f"--allow takes MODULE:CLASS, got {text!r}")
+    module, _, name = text.partition(":")
+    return module, name
+
+
+run.__name__ = "import"

@@ -1,0 +1,363 @@
+"""Messages of LangChain, in the form of langchain_core.messages.message_to_dict: {"type", "data"}.
+
+Blocks of content are read in the spellings of LangChain's own standard, of OpenAI and of Anthropic,
+since its messages carry all of them; parts that it has no word for stand in `additional_kwargs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ledgerstone.errors import InvalidValue
+from ledgerstone.formats import words
+from ledgerstone.formats.keeping import Native
+from ledgerstone.formats.langchain_blocks import (
+    CALLED,
+    LISTED,
+    USES,
+    read_blocks,
+    write_block,
+)
+from ledgerstone.formats.turns import Said, turns
+from ledgerstone.records.messages import FINISH_REASONS, FOREIGN_ROLES, ROLES, Message, message
+from ledgerstone.records.parts import AnyPart, Reasoning, Text, ToolCall, ToolResult
+from ledgerstone.records.usage import Usage
+
+ANSWERED = "m"
+"""The style of an answer whose response_metadata name the model or the reason it ended."""
+
+_KIND = "langchain"
+_TYPES = {
+    "human": "user",
+    "HumanMessageChunk": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "SystemMessageChunk": "system",
+    "tool": "tool",
+    "ToolMessageChunk": "tool",
+    "function": "tool",
+    "FunctionMessageChunk": "tool",
+    "remove": "system",
+}
+_USUAL = {"user": "human", "assistant": "ai", "system": "system", "tool": "tool"}
+
+
+class LangChain:
+    """The format."""
+
+    def read(self, native: Native) -> tuple[Message, str]:
+        kind, data = native.get("type"), native.get("data")
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise InvalidValue(_KIND, 'a message is {"type": text, "data": object}')
+        role = _role(kind, data)
+        fields: dict[str, Any] = {"name": words.text_or_none(data.get("name"))}
+        if role == "tool":
+            parts, flags = _read_result(data, fields)
+        else:
+            parts, flags = _read_content(data)
+        if role == "assistant":
+            flags += _read_answer(data, parts, fields)
+        parts += words.from_outside(_object(data, "additional_kwargs").get(words.OUTSIDE))
+        style = flags if _USUAL[role] == kind else f"{kind}:{flags}"
+        return message(role, parts, **fields), style
+
+    def write(self, message: Message, style: str) -> Native:
+        kind, colon, flags = style.rpartition(":")
+        return _written(message, kind if colon else _USUAL[message.role], flags)
+
+    def render(self, messages: Sequence[Message]) -> list[Native]:
+        ids: dict[str, int] = {}
+        found = [one for turn in turns(messages) for one in _rendered(turn)]
+        for one in found:
+            id = one["data"]["id"]
+            if id is not None:
+                ids[id] = ids.get(id, 0) + 1
+                if ids[id] > 1:
+                    one["data"]["id"] = f"{id}:{ids[id]}"
+        return found
+
+
+FORMAT = LangChain()
+
+
+def _role(kind: str, data: Native) -> str:
+    role = _TYPES.get(kind)
+    if role is None:
+        said = data.get("role")
+        role = FOREIGN_ROLES.get(said, said) if isinstance(said, str) else "user"
+    return role if role in ROLES else "user"
+
+
+def _object(data: Native, key: str) -> Native:
+    found = data.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _read_content(data: Native) -> tuple[list[AnyPart], str]:
+    content = data.get("content")
+    thought = _object(data, "additional_kwargs").get("reasoning_content")
+    first: list[AnyPart] = [Reasoning(thought)] if isinstance(thought, str) and thought else []
+    if isinstance(content, list):
+        parts, flags = read_blocks(content)
+        return [*first, *parts], flags
+    return [*first, Text(content)] if isinstance(content, str) and content else first, ""
+
+
+def _read_result(data: Native, fields: dict[str, Any]) -> tuple[list[AnyPart], str]:
+    call = words.text_or_none(data.get("tool_call_id"))
+    content, flags = data.get("content"), ""
+    if isinstance(content, list):
+        parts, found = read_blocks(content)
+        if parts and words.result_parts(words.result_content(parts)) is not None:
+            content, flags = words.result_content(parts), found
+    if call:
+        fields["tool_call_id"] = call
+    failed = data.get("status") == "error"
+    return [ToolResult(call or "", content, fields.pop("name"), failed)], flags
+
+
+def _read_answer(data: Native, parts: list[AnyPart], fields: dict[str, Any]) -> str:
+    """The calls of an answer, and what is told about it."""
+    known = {part.id for part in parts if isinstance(part, ToolCall)}
+    for key in ("tool_calls", "invalid_tool_calls"):
+        calls = data.get(key)
+        for call in calls if isinstance(calls, list) else []:
+            part = words.part_of(_read_call, call, "langchain-call")
+            if isinstance(part, ToolCall) and not (part.id and part.id in known):
+                parts.append(part)
+    told = _object(data, "response_metadata")
+    reason = told.get("finish_reason")
+    fields["model"] = words.text_or_none(told.get("model_name"))
+    fields["finish_reason"] = reason if reason in FINISH_REASONS else None
+    fields["provider"] = words.text_or_none(told.get("model_provider")) or _signed_by(data)
+    if isinstance(data.get("usage_metadata"), dict):
+        fields["usage"] = _usage(data["usage_metadata"])
+    return ANSWERED if fields["model"] or fields["finish_reason"] else ""
+
+
+def _read_call(call: Any) -> AnyPart:
+    return ToolCall(call.get("id") or "", call.get("name") or "", call["args"])
+
+
+def _signed_by(data: Native) -> str | None:
+    """Who signed the reasoning of an answer that does not say who gave it."""
+    content = data.get("content")
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict):
+            if block.get("type") in ("thinking", "redacted_thinking"):
+                return "anthropic"
+            if block.get("type") == "reasoning" and "encrypted_content" in block:
+                return "openai"
+    return None
+
+
+def _usage(told: Native) -> Usage:
+    details, more = _object(told, "input_token_details"), _object(told, "output_token_details")
+    total = words.count(told.get("total_tokens"))
+    return Usage(
+        words.count(told.get("input_tokens")),
+        words.count(told.get("output_tokens")),
+        words.count(details.get("cache_read")),
+        words.count(details.get("cache_creation")),
+        words.count(more.get("reasoning")),
+        total,
+    )
+
+
+def _told(usage: Usage | None) -> Native | None:
+    if usage is None:
+        return None
+    found: Native = {
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "total_tokens": usage.total_tokens,
+    }
+    given = {"cache_creation": usage.cache_write, "cache_read": usage.cached_input}
+    details = {key: count for key, count in given.items() if count}
+    if details:
+        found["input_token_details"] = details
+    if usage.reasoning:
+        found["output_token_details"] = {"reasoning": usage.reasoning}
+    return found
+
+
+def _written(message: Message, kind: str, flags: str) -> Native:
+    body = message.body
+    parts = message.parts
+    answer = parts[0] if parts else None
+    if isinstance(answer, ToolResult):
+        data = _data(kind, answer.name, None)
+        data["content"] = _answer(answer, flags)
+        if kind in ("tool", "ToolMessageChunk"):
+            data |= _result_fields(answer)
+        return {"type": kind, "data": data}
+    data = _data(kind, body.name, None)
+    spoken, calls, rest = _told_apart(parts, flags)
+    data["content"] = _content(spoken, body.provider, flags)
+    if rest:
+        data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
+    if kind in ("ai", "AIMessageChunk"):
+        if ANSWERED in flags:
+            data["response_metadata"] = _answered(message)
+        data |= _answer_fields(calls, body.usage)
+        if kind == "AIMessageChunk":
+            chunks = [_chunk(n, call) for n, call in enumerate(calls)]
+            data |= {"tool_call_chunks": chunks, "chunk_position": None}
+    elif kind not in _TYPES:
+        data["role"] = body.origin_role or body.role
+    return {"type": kind, "data": data}
+
+
+def _data(kind: str, name: str | None, id: str | None) -> Native:
+    return {
+        "content": "",
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "type": kind,
+        "name": name,
+        "id": id,
+    }
+
+
+def _told_apart(
+    parts: list[AnyPart], flags: str
+) -> tuple[list[AnyPart], list[ToolCall], list[AnyPart]]:
+    """What stands in the content, the calls, and what has no word here."""
+    spoken: list[AnyPart] = []
+    calls: list[ToolCall] = []
+    rest: list[AnyPart] = []
+    for part in parts:
+        if isinstance(part, ToolCall):
+            calls.append(part)
+            if USES in flags or CALLED in flags:
+                spoken.append(part)
+        elif isinstance(part, Text) or not words.is_outside(part, _KIND):
+            spoken.append(part)
+        else:
+            rest.append(part)
+    return spoken, calls, rest
+
+
+def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
+    if LISTED in flags:
+        return [write_block(part, provider, flags) for part in parts]
+    return "".join([part.text for part in parts if isinstance(part, Text)])
+
+
+def _answer(part: ToolResult, flags: str) -> Any:
+    parts = words.result_parts(part.content) if LISTED in flags else None
+    if parts is None:
+        return part.content
+    return [write_block(one, None, flags) for one in parts]
+
+
+def _result_fields(part: ToolResult) -> Native:
+    status = "error" if part.is_error else "success"
+    return {"tool_call_id": part.call_id, "artifact": None, "status": status}
+
+
+def _answer_fields(calls: list[ToolCall], usage: Usage | None) -> Native:
+    good = [call for call in calls if isinstance(call.arguments, dict)]
+    bad = [call for call in calls if not isinstance(call.arguments, dict)]
+    return {
+        "tool_calls": [
+            {"name": one.name, "args": one.arguments, "id": one.id, "type": "tool_call"}
+            for one in good
+        ],
+        "invalid_tool_calls": [
+            {
+                "type": "invalid_tool_call",
+                "id": one.id,
+                "name": one.name,
+                "args": one.arguments,
+                "error": None,
+            }
+            for one in bad
+        ],
+        "usage_metadata": _told(usage),
+    }
+
+
+def _chunk(n: int, call: ToolCall) -> Native:
+    arguments = words.spelled(call.arguments)
+    found = {"name": call.name, "args": arguments, "id": call.id, "index": n}
+    return {**found, "type": "tool_call_chunk"}
+
+
+def _answered(message: Message) -> Native:
+    body = message.body
+    known = {
+        "finish_reason": body.finish_reason,
+        "model_name": body.model,
+        "model_provider": body.provider,
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _rendered(turn: list[Said]) -> list[Native]:
+    first = turn[0]
+    id = first.source.id or None
+    if first.role == "tool":
+        return [
+            _rendered_result(part, said.source.id or None)
+            for said in turn
+            for part in said.parts
+            if isinstance(part, ToolResult)
+        ]
+    kind = _USUAL[first.role]
+    data = _data(kind, first.source.body.name, id)
+    pairs = [(part, said.signer) for said in turn for part in said.parts]
+    spoken = [
+        pair
+        for pair in pairs
+        if not isinstance(pair[0], ToolCall) and not words.is_outside(pair[0], _KIND)
+    ]
+    if len(spoken) == 1 and isinstance(spoken[0][0], Text):
+        data["content"] = spoken[0][0].text
+    elif spoken:
+        data["content"] = [write_block(part, provider, LISTED) for part, provider in spoken]
+    rest = [part for part, _ in pairs if words.is_outside(part, _KIND)]
+    if rest:
+        data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
+    if kind == "ai":
+        data |= _rendered_answer(turn)
+    return [{"type": kind, "data": data}]
+
+
+def _rendered_answer(turn: list[Said]) -> Native:
+    calls = [
+        call if isinstance(call.arguments, str) and call.arguments else _called(call)
+        for said in turn
+        for call in said.parts
+        if isinstance(call, ToolCall)
+    ]
+    sources = list({id(said.source): said.source for said in turn}.values())
+    usage = next((one.usage for one in sources if one.usage is not None), None)
+    found = _answer_fields(calls, usage)
+    told = [_answered(one) for one in sources]
+    signer = next((said.signer for said in turn if said.signer), None)
+    metadata = {"model_provider": signer} if signer and _is_signed(turn) else {}
+    for one in told:
+        metadata |= one
+    return {**found, "response_metadata": metadata}
+
+
+def _called(call: ToolCall) -> ToolCall:
+    return ToolCall(call.id, call.name, words.as_object(call.arguments))
+
+
+def _is_signed(turn: list[Said]) -> bool:
+    parts = [part for said in turn for part in said.parts]
+    return any(isinstance(part, Reasoning) and part.signature for part in parts)
+
+
+def _rendered_result(part: ToolResult, id: str | None) -> Native:
+    data = _data("tool", part.name, id)
+    parts = words.result_parts(part.content)
+    if parts is None:
+        data["content"] = "" if part.content is None else words.spelled(part.content)
+    else:
+        data["content"] = [write_block(one, None, LISTED) for one in parts]
+    return {"type": "tool", "data": {**data, **_result_fields(part)}}

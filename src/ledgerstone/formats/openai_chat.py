@@ -1,0 +1,234 @@
+"""Messages of OpenAI's chat completions, which most other servers speak too.
+
+An answer has its calls beside its content, each result is a message of its own. Chat has no word
+for reasoning, errors of tools and media of an assistant or a tool: those are text between <think>
+tags, {"error": ...}, and a message of the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ledgerstone.errors import InvalidValue
+from ledgerstone.formats import words
+from ledgerstone.formats.keeping import Native
+from ledgerstone.formats.results import as_error, error_of
+from ledgerstone.formats.turns import Said, turns
+from ledgerstone.records.messages import Message, message
+from ledgerstone.records.parts import (
+    AnyPart,
+    Audio,
+    Image,
+    Media,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+
+PLAIN, LISTED, NOTHING, FULL = "", "l", "n", "+"
+"""Content as text, as a list, as null; and whether an answer names all its empty fields."""
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_EMPTY: Native = {"refusal": None, "annotations": [], "audio": None, "function_call": None}
+_KIND, _CALLS = "openai-chat", "openai-chat-call"
+
+
+class Chat:
+    """The format."""
+
+    def read(self, native: Native) -> tuple[Message, str]:
+        role = native.get("role")
+        if not isinstance(role, str):
+            raise InvalidValue(_KIND, "a message has a role")
+        parts, style = _read_content(native.get("content"), role)
+        fields: dict[str, Any] = {"name": words.text_or_none(native.get("name"))}
+        if role in ("tool", "function"):
+            call = words.text_or_none(native.get("tool_call_id"))
+            content, is_error = error_of(
+                words.answer_of(native.get("content"), partial(_part, role="tool"), _KIND)
+            )
+            parts = [ToolResult(call or "", content, fields.pop("name"), is_error)]
+            fields |= {"tool_call_id": call} if call else {}
+        parts += _beside(native)
+        known = role if role in _ROLES else "user"
+        return message(known, parts, **fields), style + (FULL if "refusal" in native else "")
+
+    def write(self, message: Message, style: str) -> Native:
+        role = message.body.origin_role or message.body.role
+        parts = message.parts
+        answer = parts[0] if parts else None
+        if isinstance(answer, ToolResult):
+            return _tool(answer, role, style)
+        called = [part for part in parts if _is_call(part)]
+        spoken = [part for part in parts if not _is_call(part)] if called else parts
+        found: Native = {"role": role, "content": _content(spoken, style)}
+        if message.body.name is not None:
+            found["name"] = message.body.name
+        calls = [_call(part) for part in called]
+        if FULL in style:
+            content = found.pop("content")
+            return {"content": content, **found, **_EMPTY, "tool_calls": calls or None}
+        return {**found, "tool_calls": calls} if calls else found
+
+    def render(self, messages: Sequence[Message]) -> list[Native]:
+        return [one for turn in turns(messages) for one in _rendered(turn)]
+
+
+FORMAT = Chat()
+
+
+def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
+    if isinstance(content, str):
+        return ([words.spoken(content, role)] if content else []), PLAIN
+    if isinstance(content, list):
+        return [words.part_of(partial(_part, role=role), one, _KIND) for one in content], LISTED
+    return [], NOTHING
+
+
+def _beside(native: Native) -> list[AnyPart]:
+    """What an answer says beside its content."""
+    found: list[AnyPart] = []
+    if isinstance(native.get("refusal"), str):
+        found.append(Text(native["refusal"]))
+    audio = native.get("audio")
+    if isinstance(audio, dict) and isinstance(audio.get("data"), str):
+        transcript = words.text_or_none(audio.get("transcript"))
+        found.append(Audio(data=audio["data"], transcript=transcript))
+    calls = native.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        found.append(words.part_of(_read_call, call, _CALLS))
+    return found
+
+
+def _read_call(call: Any) -> AnyPart:
+    function = call["function"]
+    if call.get("type", "function") != "function" or not isinstance(call["id"], str):
+        raise ValueError(call)
+    return ToolCall(call["id"], function["name"], words.arguments_of(function.get("arguments")))
+
+
+def _part(block: Any, role: str) -> AnyPart:
+    match block["type"]:
+        case "text":
+            return words.spoken(block["text"], role)
+        case "refusal":
+            return Text(block["refusal"])
+        case "image_url":
+            shown = block["image_url"]
+            return words.image(shown["url"], words.text_or_none(shown.get("detail")))
+        case "input_audio":
+            audio = block["input_audio"]
+            return Audio(data=audio["data"], media_type=f"audio/{audio['format']}")
+        case "file" if isinstance(block["file"].get("file_data"), str):
+            file = block["file"]
+            name = words.text_or_none(file.get("filename"))
+            return words.media(None, url=file["file_data"], name=name)
+        case "video_url":
+            return Video(url=block["video_url"]["url"])
+    raise ValueError(block["type"])
+
+
+def _content(parts: list[AnyPart], style: str) -> Any:
+    if NOTHING in style:
+        return None
+    if LISTED in style:
+        return [_block(part) for part in parts]
+    return words.plain(parts)
+
+
+def _block(part: AnyPart) -> Native:
+    if isinstance(part, Reasoning):
+        part = Text(words.thought(part.text))
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if isinstance(part, Image):
+        shown = {"url": words.as_url(part)}
+        if part.detail is not None:
+            shown["detail"] = part.detail
+        return {"type": "image_url", "image_url": shown}
+    if isinstance(part, Audio) and part.data is not None:
+        kind = (part.media_type or "audio/wav").partition("/")[2]
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
+    if isinstance(part, Media) and part.data is not None:
+        file = {"file_data": words.as_url(part)}
+        return {"type": "file", "file": {**file, "filename": part.name} if part.name else file}
+    if words.is_verbatim(part, _KIND) and isinstance(part, dict):
+        block: Native = part["block"]
+        return block
+    return {"type": "text", "text": words.said(part)}
+
+
+def _tool(part: ToolResult, role: str, style: str) -> Native:
+    parts = words.result_parts(part.content)
+    content: Any = part.content
+    if LISTED in style and parts is not None:
+        content = [_block(one) for one in parts]
+    elif part.is_error:
+        content = words.spelled(as_error(content))
+    found: Native = {"role": role}
+    if part.call_id:
+        found["tool_call_id"] = part.call_id
+    found["content"] = content
+    return {**found, "name": part.name} if part.name is not None else found
+
+
+def _is_call(part: AnyPart) -> bool:
+    return isinstance(part, ToolCall) or words.is_verbatim(part, _CALLS)
+
+
+def _call(part: AnyPart) -> Native:
+    if not isinstance(part, ToolCall):
+        block: Native = part["block"]  # type: ignore[index]
+        return block
+    arguments = "{}" if part.arguments is None else words.spelled(part.arguments)
+    function = {"name": part.name, "arguments": arguments}
+    return {"id": part.id, "type": "function", "function": function}
+
+
+def _rendered(turn: list[Said]) -> list[Native]:
+    first = turn[0]
+    parts = [part for said in turn for part in said.parts]
+    if first.role == "tool":
+        results = [part for part in parts if isinstance(part, ToolResult)]
+        shown = [one for part in results for one in _shown(part)]
+        return [*map(_result, results), *([_message("user", shown)] if shown else [])]
+    origin = first.source.body.origin_role if first.role == first.source.role else None
+    role = "developer" if origin == "developer" else first.role
+    parts = [part for part in parts if not isinstance(part, Reasoning) or part.text]
+    if role != "assistant":
+        return [_named(_message(role, parts), first)] if parts else []
+    media: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
+    spoken: list[AnyPart] = [part for part in parts if not isinstance(part, Media | ToolCall)]
+    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    found = [_message("user", media)] if media else []
+    if spoken or calls:
+        answer = _message(role, spoken) if spoken else {"role": role, "content": None}
+        found.append(_named({**answer, "tool_calls": calls} if calls else answer, first))
+    return found
+
+
+def _shown(part: ToolResult) -> list[AnyPart]:
+    """Media that a tool answered with: only a user can show them."""
+    return [one for one in words.result_parts(part.content) or [] if isinstance(one, Media)]
+
+
+def _result(part: ToolResult) -> Native:
+    content = words.result_text(part.content)
+    if part.is_error:
+        content = words.spelled(as_error(part.content))
+    return {"role": "tool", "tool_call_id": part.call_id, "content": content}
+
+
+def _named(found: Native, said: Said) -> Native:
+    name = said.source.body.name
+    return found if name is None else {**found, "name": name}
+
+
+def _message(role: str, parts: list[AnyPart]) -> Native:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return {"role": role, "content": parts[0].text}
+    return {"role": role, "content": [_block(part) for part in parts]}

@@ -1,0 +1,159 @@
+"""A conversation as formats want to show it: who says what, calls and results with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from ledgerstone.formats.words import signer, sound
+from ledgerstone.records.messages import Message, Role
+from ledgerstone.records.parts import AnyPart, Text, ToolCall, ToolResult
+
+SYSTEM = "system"
+"""A part of this type is a system prompt inside a message of another role."""
+
+
+class Said(NamedTuple):
+    """What one message says in one role."""
+
+    role: Role
+    parts: list[AnyPart]
+    source: Message
+
+    @property
+    def signer(self) -> str | None:
+        return signer(self.source)
+
+
+def system_part(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": SYSTEM, "text": text, **fields}
+
+
+def is_system(part: AnyPart) -> bool:
+    return (
+        isinstance(part, dict) and part.get("type") == SYSTEM and isinstance(part.get("text"), str)
+    )
+
+
+def everything_said(messages: Iterable[Message]) -> Iterator[Said]:
+    """Each message in pieces of one role; empty ones say nothing."""
+    told: set[str] = set()
+    for message in messages:
+        for role, group in groupby(_parts(message), partial(_role, message)):
+            parts = [sound(part) for part in group]
+            if role == "system" and message.role != "system":
+                parts = _new_prompts(parts, told)
+            if parts:
+                yield Said(role, parts, message)
+
+
+def turns(messages: Sequence[Message]) -> list[list[Said]]:
+    """What belongs into one message of the usual formats.
+
+    The items of one answer, kept one by one, are joined; so are results that follow one another.
+    """
+    found: list[list[Said]] = []
+    for said in everything_said(messages):
+        if found and _joins(found[-1][-1], said):
+            found[-1].append(said)
+        else:
+            found.append([said])
+    return found
+
+
+def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
+    """Results with the names of their calls, and calls that had no id with one.
+
+    Messages to skip are looked at, but stay as they are.
+    """
+    pairs = _Pairs()
+    return [
+        _with(message, [pairs.seen(part, fixed) for part in message.parts], fixed)
+        for message, fixed in zip(messages, skip, strict=True)
+    ]
+
+
+class _Pairs:
+    """The calls seen so far."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._unnamed: list[tuple[str, str]] = []
+        self._count = 0
+
+    def seen(self, part: AnyPart, fixed: bool) -> AnyPart:
+        if isinstance(part, ToolCall):
+            if not part.id and not fixed:
+                self._count += 1
+                part = replace(part, id=f"call_{self._count}")
+                self._unnamed.append((part.name, part.id))
+            self._names[part.id] = part.name
+        elif isinstance(part, ToolResult) and not fixed:
+            if not part.call_id:
+                part = replace(part, call_id=self._next(part.name))
+            if part.name is None:
+                part = replace(part, name=self._names.get(part.call_id))
+        return part
+
+    def _next(self, name: str | None) -> str:
+        for n, (called, id) in enumerate(self._unnamed):
+            if name in (None, called):
+                del self._unnamed[n]
+                return id
+        self._count += 1
+        return f"call_{self._count}"
+
+
+def _with(message: Message, parts: list[AnyPart], fixed: bool) -> Message:
+    if fixed or all(one is other for one, other in zip(parts, message.parts, strict=True)):
+        return message
+    return replace(message, body=replace(message.body, parts=parts))
+
+
+def _parts(message: Message) -> list[AnyPart]:
+    """The parts; a tool's text, when it says only outside of its parts what it answers, is one."""
+    call = message.body.tool_call_id
+    if message.role != "tool" or not call or _has_result(message):
+        return message.parts
+    texts = [part for part in message.parts if isinstance(part, Text)]
+    result = ToolResult(call, message.text, message.body.tool_name)
+    return [result, *(part for part in message.parts if part not in texts)]
+
+
+def _has_result(message: Message) -> bool:
+    return any(isinstance(part, ToolResult) for part in message.parts)
+
+
+def _role(message: Message, part: AnyPart) -> Role:
+    if isinstance(part, ToolResult):
+        return "tool"
+    if is_system(part):
+        return "system"
+    return "user" if message.role == "tool" else message.role
+
+
+def _new_prompts(parts: list[AnyPart], told: set[str]) -> list[AnyPart]:
+    """System prompts that were not told before: some formats repeat them with every request."""
+    fresh = [Text(part["text"]) for part in parts if isinstance(part, dict)]
+    found: list[AnyPart] = [part for part in fresh if part.text not in told]
+    told.update(part.text for part in fresh)
+    return found
+
+
+def _joins(before: Said, said: Said) -> bool:
+    if before.role != said.role:
+        return False
+    if said.role == "tool":
+        return True
+    if said.role != "assistant" or before.source.body.name != said.source.body.name:
+        return False
+    return _item_wise(before.source) or _item_wise(said.source)
+
+
+def _item_wise(message: Message) -> bool:
+    mark = (message.body.extra or {}).get("native")
+    return isinstance(mark, list) and mark[:1] == ["openai"]

@@ -1,0 +1,283 @@
+"""Small words that several formats share: media, arguments, results, counts. All of it is pure."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ledgerstone.codec import encode_json, parse_strict
+from ledgerstone.errors import InvalidValue
+from ledgerstone.records.messages import Message
+from ledgerstone.records.parts import (
+    AnyPart,
+    Audio,
+    Code,
+    File,
+    Image,
+    Json,
+    Media,
+    Part,
+    Reasoning,
+    Source,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+    read_part,
+)
+
+COUNT_BOUND = 1 << 53
+OUTSIDE = "ledgerstone"
+"""The key under which a format's free place holds parts that it has no word for."""
+
+AnyMedia: TypeAlias = File | Image | Audio | Video
+
+_KINDS: dict[str, type[AnyMedia]] = {"image": Image, "audio": Audio, "video": Video}
+_SIGNERS = {"openai": "openai", "openai-chat": "openai", "anthropic": "anthropic", "adk": "google"}
+SHAPES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+_NEEDED: dict[type, tuple[str, ...]] = {
+    Text: ("text",),
+    Reasoning: ("text",),
+    ToolCall: ("id", "name"),
+    ToolResult: ("call_id",),
+    Code: ("code",),
+}
+_WORDED = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
+_ANSWERS = (Text, File, Image, Audio, Video)
+_WORDLESS = (Source, Json)
+_FREE = frozenset(("arguments", "content", "is_error", "value"))
+_THINK, _THOUGHT = "<think>\n", "\n</think>"
+_URLSAFE = str.maketrans("+/", "-_")
+_STANDARD = str.maketrans("-_", "+/")
+
+
+def text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def count(value: object) -> int:
+    """A number of tokens, or nothing."""
+    return value if type(value) is int and 0 <= value < COUNT_BOUND else 0
+
+
+def part_of(read: Callable[[Any], AnyPart], block: Any, kind: str) -> AnyPart:
+    """A block as a part; one that is not what it promises to be stays as it stands."""
+    try:
+        return checked(read(block))
+    except SHAPES:
+        return verbatim(block, kind)
+
+
+def checked(part: AnyPart) -> AnyPart:
+    """The part, if its fields are of the right types: nobody else looks at parts made here."""
+    needed = _NEEDED.get(type(part), ())
+    for name in getattr(part, "__struct_fields__", ()):
+        value = getattr(part, name)
+        if name in _FREE or type(value) is str or (value is None and name not in needed):
+            continue
+        raise TypeError(name)
+    return part
+
+
+def verbatim(block: Any, kind: str) -> dict[str, Any]:
+    return {"type": f"{kind}-block", "block": block}
+
+
+def is_verbatim(part: AnyPart, kind: str) -> bool:
+    """Whether it is a block of this very format."""
+    return isinstance(part, dict) and part.get("type") == f"{kind}-block" and "block" in part
+
+
+def media(
+    media_type: str | None, *, url: str | None = None, data: str | None = None, **fields: Any
+) -> AnyMedia:
+    """The part for bytes of a type; a data url is taken apart."""
+    if url is not None and data is None:
+        url, data, media_type = _opened(url, media_type)
+    kind = _KINDS.get((media_type or "").partition("/")[0], File)
+    return kind(url=url, data=data, media_type=media_type, **fields)
+
+
+def image(url: str, detail: str | None = None, media_type: str | None = None) -> Image:
+    """An image by its url, which may hold the bytes."""
+    place, data, found = _opened(url, media_type)
+    return Image(url=place, data=data, media_type=found, detail=detail)
+
+
+def as_url(part: Media) -> str:
+    """One url for bytes of any kind of reference."""
+    if part.data is not None:
+        return f"data:{part.media_type or default_type(part)};base64,{part.data}"
+    return part.url if part.url is not None else f"blob:{part.blob or ''}"
+
+
+def default_type(part: Media) -> str:
+    kinds = {Image: "image/png", Audio: "audio/wav", Video: "video/mp4"}
+    return kinds.get(type(part), "application/octet-stream")
+
+
+def sound(part: AnyPart) -> AnyPart:
+    """Bytes in the one spelling of base64 that all take; what is none stays as it stands."""
+    if not isinstance(part, Media) or part.data is None:
+        return part
+    data = "".join(part.data.split()).translate(_STANDARD)
+    data += "=" * (-len(data) % 4)
+    try:
+        b64decode(data, validate=True)
+    except ValueError:
+        found: dict[str, Any] = msgspec.to_builtins(part)
+        return found
+    return part if data == part.data else msgspec.structs.replace(part, data=data)
+
+
+def urlsafe(data: str) -> str:
+    """Base64 in the alphabet that pydantic writes bytes in."""
+    return data.translate(_URLSAFE)
+
+
+def standard(data: str) -> str:
+    return data.translate(_STANDARD)
+
+
+def arguments_of(text: Any) -> Any:
+    """The arguments of a call, as a value when their text is JSON that says an object."""
+    if not isinstance(text, str):
+        return text
+    try:
+        value = parse_strict(text, "arguments")
+    except InvalidValue:
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def spelled(value: Any) -> str:
+    """A value as text: itself, or its JSON."""
+    return value if isinstance(value, str) else encode_json(value, "value").decode()
+
+
+def as_object(arguments: Any) -> dict[str, Any]:
+    """The arguments of a call for a format that knows only objects."""
+    if isinstance(arguments, dict):
+        return arguments
+    return {} if arguments is None or arguments == "" else {"arguments": arguments}
+
+
+def result_parts(content: Any) -> list[AnyPart] | None:
+    """The parts that a tool answered with; None when it answered with a value."""
+    if not isinstance(content, list) or not content:
+        return None
+    parts: list[AnyPart] = []
+    for one in content:
+        part = read_part(one) if isinstance(one, dict) else None
+        if not isinstance(part, _ANSWERS):
+            return None
+        parts.append(part)
+    return parts
+
+
+def result_content(parts: list[AnyPart]) -> Any:
+    """The content of a result made of parts, as it is kept."""
+    return [msgspec.to_builtins(one) for one in parts]
+
+
+def result_text(content: Any) -> str:
+    """What a tool answered, as text; media are named, not shown."""
+    parts = result_parts(content)
+    if parts is None:
+        return spelled(content)
+    return "\n".join(one.text if isinstance(one, Text) else said(one) for one in parts)
+
+
+def said(part: AnyPart) -> str:
+    """What a part without a word of its own says, as text for a model."""
+    if isinstance(part, Code):
+        return f"```{part.language or ''}\n{part.code}\n```"
+    if isinstance(part, Json):
+        return spelled(part.value)
+    if isinstance(part, Media):
+        part = msgspec.structs.replace(part, data=None)
+    value = msgspec.to_builtins(part) if isinstance(part, Part) else part
+    return encode_json(value, "part").decode()
+
+
+def outside(parts: list[AnyPart]) -> list[Any]:
+    """Parts for the free place of a format."""
+    return [msgspec.to_builtins(one) if isinstance(one, Part) else one for one in parts]
+
+
+def from_outside(value: Any) -> list[AnyPart]:
+    """Parts that stood in a free place: only such as no format has a word for."""
+    if not isinstance(value, list):
+        return []
+    found = [read_part(one) for one in value if isinstance(one, dict)]
+    kept = [one for one in found if has_no_word(one)]
+    return kept if len(kept) == len(value) else []
+
+
+def has_no_word(part: AnyPart) -> bool:
+    if isinstance(part, dict):
+        return isinstance(part.get("type"), str)
+    return isinstance(part, _WORDLESS)
+
+
+def is_outside(part: AnyPart, kind: str) -> bool:
+    """Whether a part must stand in the free place of a format."""
+    return type(part) not in _WORDED and has_no_word(part) and not is_verbatim(part, kind)
+
+
+def signer(message: Message) -> str | None:
+    """The provider that can read the signatures of a message; None when nobody said."""
+    found = message.body.provider
+    if found is None:
+        mark = (message.body.extra or {}).get("native")
+        return _SIGNERS.get(str(mark[0])) if isinstance(mark, list) and mark else None
+    return "google" if found.startswith("google") else found
+
+
+def thought(text: str) -> str:
+    """Reasoning that its reader did not sign, in the tags that models know."""
+    return f"{_THINK}{text}{_THOUGHT}"
+
+
+def from_thought(text: str) -> str | None:
+    """The reasoning of a text that is nothing else."""
+    if text.startswith(_THINK) and text.endswith(_THOUGHT) and text.count(_THINK) == 1:
+        return text[len(_THINK) : -len(_THOUGHT)]
+    return None
+
+
+def spoken(text: str, role: str) -> AnyPart:
+    """A text; between the tags of a thought it is one, when the assistant says it."""
+    found = from_thought(text) if role == "assistant" else None
+    return Text(text) if found is None else Reasoning(found)
+
+
+def plain(parts: list[AnyPart]) -> str:
+    """Content that is text: texts and thoughts."""
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return "".join(
+        thought(part.text) if isinstance(part, Reasoning) else part.text
+        for part in parts
+        if isinstance(part, Reasoning | Text)
+    )
+
+
+def answer_of(content: Any, read: Callable[[Any], AnyPart], kind: str) -> Any:
+    """What a tool answered: blocks in our parts when they can be, anything else as it stands."""
+    if not isinstance(content, list):
+        return content
+    parts = [part_of(read, one, kind) for one in content]
+    if parts and all(isinstance(one, Text | Media) for one in parts):
+        return result_content(parts)
+    return content
+
+
+def _opened(url: str, media_type: str | None) -> tuple[str | None, str | None, str | None]:
+    head, comma, data = url.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        return url, None, media_type
+    return None, data, head[len("data:") : -len(";base64")] or media_type

@@ -1,0 +1,264 @@
+"""Files of the SDK's SQLite sessions, moved into a store."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import SQLiteSession
+from agents.extensions.memory import AdvancedSQLiteSession
+
+from ledgerstone import AsyncStore, Store
+from ledgerstone.adapters.importing.openai_sessions import (
+    Imported,
+    aimport_sessions,
+    import_sessions,
+)
+from ledgerstone.adapters.openai_agents import LedgerSession
+from ledgerstone.errors import Corrupt, InvalidValue, Misuse, NotADatabase, NotSupported
+
+
+def said(n: int) -> Any:
+    return {"role": "user", "content": f"say {n}"}
+
+
+def answer(n: int) -> Any:
+    return {"type": "message", "role": "assistant", "content": f"answer {n}", "id": f"m{n}"}
+
+
+def fill(path: Path, session: str, items: list[Any]) -> list[Any]:
+    """Write with the SDK; answers what it reads."""
+
+    async def go() -> list[Any]:
+        theirs = SQLiteSession(session, path)
+        if items:
+            await theirs.add_items(items)
+        found = await theirs.get_items()
+        theirs.close()
+        return list(found)
+
+    return asyncio.run(go())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "conversations.db"
+    fill(path, "a", [said(1), answer(1), {"__enc__": 1, "payload": "x"}])
+    fill(path, "b", [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}])
+    return path
+
+
+def test_everything_comes_along(adapter_store: Store, source: Path) -> None:
+    before = source.read_bytes()
+    assert import_sessions(adapter_store, source) == Imported(sessions=2, messages=4)
+    for name in ("a", "b"):
+        ours = asyncio.run(LedgerSession(adapter_store, name).get_items())
+        assert ours == fill(source, name, [])
+    made = adapter_store.sessions.get("a")
+    assert made is not None
+    age_us = adapter_store.messages.last("a")[0].created_us - made.created_us
+    assert abs(age_us) < 3600 * 1_000_000
+    assert source.read_bytes() == before
+    assert adapter_store.admin.verify("a").ok
+
+
+def test_running_it_again_adds_what_is_new(adapter_store: Store, source: Path) -> None:
+    import_sessions(adapter_store, source)
+    head = adapter_store.sessions.head("a")
+    assert import_sessions(adapter_store, source) == Imported(sessions=2, known=4)
+    assert adapter_store.sessions.head("a") == head
+    fill(source, "a", [said(2)])
+    # Work went on here meanwhile, and an item was taken off: it does not come back.
+    asyncio.run(LedgerSession(adapter_store, "a").pop_item())
+    assert import_sessions(adapter_store, source) == Imported(sessions=2, messages=1, known=4)
+    items = asyncio.run(LedgerSession(adapter_store, "a").get_items())
+    assert items == [said(1), answer(1), said(2)]
+
+
+def test_it_goes_on_where_it_stopped(
+    adapter_store: Store, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(source, "c", [said(n) for n in range(7)])
+    monkeypatch.setattr("ledgerstone.adapters.importing.openai_source.CHUNK", 2)
+    append, left = adapter_store.messages.append, [4]
+
+    def stopping(*given: Any, **how: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return append(*given, **how)
+
+    monkeypatch.setattr(adapter_store.messages, "append", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        import_sessions(adapter_store, source)
+    monkeypatch.undo()
+    done = import_sessions(adapter_store, source)
+    assert (done.sessions, done.messages + done.known) == (3, 11)
+    assert 0 < done.known < 11
+    assert asyncio.run(LedgerSession(adapter_store, "c").get_items()) == [said(n) for n in range(7)]
+
+
+def test_some_of_them(adapter_store: Store, source: Path) -> None:
+    done = import_sessions(adapter_store, source, only=lambda id: id == "b", app="old")
+    assert done == Imported(sessions=1, messages=1)
+    made = adapter_store.sessions.get("b")
+    assert made is not None
+    assert made.app == "old"
+
+
+def test_over_an_async_store(store_url: str, source: Path) -> None:
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            assert (await aimport_sessions(store, source)).messages == 4
+            with pytest.raises(Misuse):
+                import_sessions(store, source)
+
+    asyncio.run(main())
+
+
+def test_other_names_of_tables(adapter_store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+
+    async def go() -> None:
+        theirs = SQLiteSession("a", path, sessions_table="talks", messages_table='my "items"')
+        theirs.close()
+
+    with pytest.raises(sqlite3.OperationalError):
+        asyncio.run(go())
+
+    async def again() -> None:
+        theirs = SQLiteSession("a", path, sessions_table="talks", messages_table="my_items")
+        await theirs.add_items([said(1)])
+        theirs.close()
+
+    asyncio.run(again())
+    with pytest.raises(NotADatabase, match="agent_sessions"):
+        import_sessions(adapter_store, path)
+    names: Any = {"sessions_table": "talks", "messages_table": "my_items"}
+    assert import_sessions(adapter_store, path, **names).messages == 1
+
+
+def test_names_of_tables_that_are_alike(adapter_store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+    names: Any = {"sessions_table": "my_agent_messages", "messages_table": "agent_sessions"}
+
+    async def go() -> None:
+        theirs = SQLiteSession("a", path, **names)
+        await theirs.add_items([said(1)])
+        theirs.close()
+
+    asyncio.run(go())
+    assert import_sessions(adapter_store, path, **names) == Imported(sessions=1, messages=1)
+
+
+def test_two_files_with_one_session(adapter_store: Store, tmp_path: Path) -> None:
+    """Both count their rows from one; nothing is taken for what the other has."""
+    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    fill(one, "a", [said(1), said(2)])
+    fill(two, "a", [said(3), said(4), said(5)])
+    for path, count in ((one, 2), (two, 3)):
+        assert import_sessions(adapter_store, path).messages == count
+        assert import_sessions(adapter_store, path).known == count
+    items = asyncio.run(LedgerSession(adapter_store, "a").get_items())
+    assert items == [said(n) for n in (1, 2, 3, 4, 5)]
+
+
+def test_a_session_without_items(adapter_store: Store, source: Path) -> None:
+    change("insert into agent_sessions (session_id) values ('empty')")(source)
+    assert import_sessions(adapter_store, source).sessions == 3
+    assert import_sessions(adapter_store, source).sessions == 3
+    assert adapter_store.sessions.get("empty") is not None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300])
+def test_ids_that_a_store_does_not_take(adapter_store: Store, source: Path, name: str) -> None:
+    fill(source, name, [said(1)])
+    with pytest.raises(InvalidValue, match="session_id"):
+        import_sessions(adapter_store, source)
+    done = import_sessions(adapter_store, source, skip_unreadable=True)
+    assert (done.sessions, done.unreadable) == (2, 1)
+
+
+def test_branches_come_along(adapter_store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "advanced.db"
+    lists: dict[str, list[Any]] = {}
+
+    async def go() -> None:
+        theirs = AdvancedSQLiteSession(session_id="a", db_path=path, create_tables=True)
+        for n in (1, 2, 3):
+            await theirs.add_items([said(n), answer(n)])
+        await theirs.create_branch_from_turn(2, "two")
+        await theirs.add_items([said(4), answer(4)])
+        await theirs.create_branch_from_turn(2, "three")
+        await theirs.add_items([said(5)])
+        await theirs.switch_to_branch("main")
+        await theirs.add_items([said(6)])
+        for name in ("main", "two", "three"):
+            lists[name] = list(await theirs.get_items(branch_id=name))
+        theirs.close()
+
+    asyncio.run(go())
+    done = import_sessions(adapter_store, path)
+    assert (done.sessions, done.branches) == (1, 2)
+    session = LedgerSession(adapter_store, "a")
+    assert asyncio.run(session.branches()) == ["main", "three", "two"]
+    for name, items in lists.items():
+        assert asyncio.run(session.branch(name).get_items()) == items
+    # What they share is stored once.
+    assert done.messages == len({item["content"] for one in lists.values() for item in one})
+    again = import_sessions(adapter_store, path)
+    assert (again.messages, again.known) == (0, done.messages)
+
+
+def change(statement: str) -> Callable[[Path], None]:
+    def do(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(statement)
+
+    return do
+
+
+def overwrite(path: Path) -> None:
+    path.with_name(path.name + "-wal").unlink(missing_ok=True)
+    path.write_bytes(b"no database at all" * 100)
+
+
+@pytest.mark.parametrize(
+    ("harm", "error", "match"),
+    [
+        (Path.unlink, NotADatabase, "no file"),
+        (overwrite, NotADatabase, "not a database"),
+        (change("drop table agent_messages"), NotADatabase, "no table agent_messages"),
+        (
+            change("alter table agent_messages rename column message_data to body"),
+            NotSupported,
+            "without message_data",
+        ),
+        (change("update agent_messages set message_data = '{' where id = 2"), Corrupt, "2"),
+        (change("update agent_messages set message_data = '[1]' where id = 2"), Corrupt, "object"),
+        (
+            change("""update agent_messages set message_data = '{"role": "user", "x": NaN}'"""),
+            Corrupt,
+            "x",
+        ),
+    ],
+)
+def test_what_can_not_be_read(
+    adapter_store: Store, source: Path, harm: Any, error: type[Exception], match: str
+) -> None:
+    harm(source)
+    with pytest.raises(error, match=match):
+        import_sessions(adapter_store, source)
+    assert adapter_store.sessions.get("a") is None
+
+
+def test_rows_that_are_no_items_may_be_left_out(adapter_store: Store, source: Path) -> None:
+    change("update agent_messages set message_data = '{' where id = 2")(source)
+    done = import_sessions(adapter_store, source, skip_unreadable=True)
+    assert done == Imported(sessions=2, messages=3, unreadable=1)
+    assert asyncio.run(LedgerSession(adapter_store, "a").get_items()) == fill(source, "a", [])

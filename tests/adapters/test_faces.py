@@ -1,0 +1,79 @@
+"""One copy of an adapter's work, for callers and stores of either colour."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ledgerstone import AsyncStore, Store, user
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.versions import require
+from ledgerstone.errors import InvalidValue, Misuse, NotSupported
+from tests.adapters.conftest import opened
+
+
+async def work(store: AnyStore) -> list[str]:
+    """What an adapter does: a call, and an iteration."""
+    await of(store.messages.append("s", user("a"), user("b"), create=True))
+    return [message.text async for message in each(store.messages.iter("s"))]
+
+
+def test_blocking_caller(adapter_store: Store) -> None:
+    assert Faces(adapter_store).now(work(adapter_store)) == ["a", "b"]
+
+
+def test_async_caller(store_url: str, colour: str) -> None:
+    async def go() -> None:
+        async with opened(store_url, colour) as store:
+            assert await Faces(store).later(work(store)) == ["a", "b"]
+
+    asyncio.run(go())
+
+
+def test_blocking_caller_in_a_thread_beside_the_loop(store_url: str) -> None:
+    async def go() -> None:
+        async with AsyncStore.open(store_url) as store:
+            faces = Faces(store)
+            assert await asyncio.to_thread(lambda: faces.now(work(store))) == ["a", "b"]
+            with pytest.raises(Misuse, match="event loop in another thread"):
+                faces.now(work(store))
+
+    asyncio.run(go())
+
+
+def test_cancelled_before_a_thread_was_free() -> None:
+    """What never ran is closed: a coroutine that nobody awaited would be told as a mistake."""
+
+    async def go(store: Store) -> None:
+        free = threading.Event()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        busy = asyncio.ensure_future(asyncio.to_thread(free.wait, 10))
+        asked = work(store)
+        waiting = asyncio.ensure_future(Faces(store).later(asked))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert inspect.getcoroutinestate(asked) == inspect.CORO_CLOSED
+        free.set()
+        await busy
+
+    with Store.open("memory://") as store:
+        asyncio.run(go(store))
+        assert store.sessions.count() == 0
+
+
+def test_not_a_store() -> None:
+    with pytest.raises(InvalidValue, match="an open store"):
+        Faces("agent.db")  # type: ignore[arg-type]
+
+
+def test_versions() -> None:
+    require("msgspec", (0, 1), (9,), "x")
+    with pytest.raises(NotSupported, match=r"msgspec .* \(9 up to, not including, 10 is tested"):
+        require("msgspec", (9,), (10,), "x")
+    with pytest.raises(NotSupported, match=r'nothing-here is not installed; pip install "ledger'):
+        require("nothing-here", (1,), (2,), "x")
