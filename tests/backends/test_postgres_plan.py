@@ -168,6 +168,7 @@ _DETOURS: dict[str, Callable[[SqliteTx, str, Row], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_recorded_writes_are_those_of_the_handler(tmp_path: Path, seed: int) -> None:
     counted = []

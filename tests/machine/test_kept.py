@@ -33,7 +33,7 @@ from tests.machine.test_machine import (
     sqlite_in,
 )
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_sqlite_keeps_like_the_model(tmp_path: Path, seed: int) -> None:

@@ -41,7 +41,7 @@ EXAMPLES = int(os.environ.get("LEDGERSTONE_MACHINE_EXAMPLES", "60"))
 STEPS = int(os.environ.get("LEDGERSTONE_MACHINE_STEPS", "30"))
 CONTROL_EXAMPLES = 400
 # A difference is made small before it is shown, which takes far longer than finding it.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def open_memory(clock: ManualClock) -> Backend:

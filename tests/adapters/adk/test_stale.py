@@ -172,6 +172,7 @@ def test_cancelled_and_gone_on(store_url: str, colour: str) -> None:
     served(store_url, colour, work)
 
 
+@pytest.mark.crash
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_two_processes(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if kind == "postgres":

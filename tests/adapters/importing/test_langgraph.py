@@ -193,6 +193,7 @@ with Store.open(sys.argv[2]) as store:
 """
 
 
+@pytest.mark.crash
 def test_goes_on_after_a_kill(file: Origin, tmp_path: Path) -> None:
     target = str(tmp_path / "target.db")
     with file.opened() as saver:
