@@ -18,10 +18,20 @@ KINDS = ("memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow))
 @pytest.fixture(params=KINDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a store is, one of each kind."""
+    return _url(request, tmp_path)
+
+
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")
         return url
     return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'store.db'}"
+
+
+@pytest.fixture(params=KINDS[1:])
+def lasting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store outlives its process."""
+    return _url(request, tmp_path)
 
 
 @pytest.fixture

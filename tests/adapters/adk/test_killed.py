@@ -22,15 +22,6 @@ pytestmark = pytest.mark.crash
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def lasting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a store outlives its process."""
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
-        return url
-    return f"sqlite:///{tmp_path / 'store.db'}"
-
-
 def pending(events: list[Any]) -> list[types.FunctionCall]:
     """Calls that nobody answered: their tools may have run."""
     answered = {one.id for event in events for one in event.get_function_responses()}

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.crash
 
 
 @pytest.mark.parametrize("where", STEPS[1:])
-def test_a_workflow(durable_url: str, tmp_path: Path, where: str) -> None:
+def test_a_workflow(lasting_url: str, tmp_path: Path, where: str) -> None:
     """What a checkpoint says is done is not done again; the step under way is, as documented."""
     log = tmp_path / "log"
-    die(durable_url, log, where, "workflow")
+    die(lasting_url, log, where, "workflow")
 
     async def after(store: Store) -> list[str]:
         latest = await LedgerCheckpointStorage(store).get_latest(workflow_name="steps")
@@ -31,27 +31,18 @@ def test_a_workflow(durable_url: str, tmp_path: Path, where: str) -> None:
         outputs: list[str] = found.get_outputs()
         return outputs
 
-    with Store.open(durable_url) as store:
+    with Store.open(lasting_url) as store:
         assert asyncio.run(after(store)) == ["go first second third"]
     at = STEPS.index(where)
     assert log.read_text().split() == [*STEPS[: at + 1], *STEPS[at:]]
 
 
-def test_an_agent(durable_url: str, tmp_path: Path) -> None:
+def test_an_agent(lasting_url: str, tmp_path: Path) -> None:
     """The run that was cut off is not there at all, the one before it is."""
-    die(durable_url, tmp_path / "log", "pay", "talk")
-    with Store.open(durable_url) as store:
+    die(lasting_url, tmp_path / "log", "pay", "talk")
+    with Store.open(lasting_url) as store:
         history = asyncio.run(LedgerHistoryProvider(store).get_messages("talk"))
         assert [one.text for one in history] == ["hi", "hello"]
-
-
-@pytest.fixture(params=("sqlite", "postgres"))
-def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that outlives its process."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.db'}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
 
 
 def die(url: str, log: Path, where: str, what: str) -> None:

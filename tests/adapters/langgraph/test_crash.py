@@ -28,14 +28,6 @@ ROLES = ["user", "assistant", "tool", "assistant"]
 PRELOAD.append("tests.adapters.langgraph.victim")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgres":
-        found: str = request.getfixturevalue("postgres_url")
-        return found
-    return f"sqlite:///{tmp_path / 'store.db'}"
-
-
 def _live_and_die(url: str, journal: Path, durability: str, draw: random.Random) -> list[str]:
     """What a victim said before it was killed, at any moment after its first turn."""
     child = Child(talk, url, journal, durability)
@@ -54,13 +46,13 @@ def _live_and_die(url: str, journal: Path, durability: str, draw: random.Random)
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_no_turn_is_lost_and_no_tool_runs_twice_unnoticed(
-    url: str, tmp_path: Path, durability: str, seed: int
+    lasting_url: str, tmp_path: Path, durability: str, seed: int
 ) -> None:
     draw, journal = random.Random(seed), tmp_path / "journal"
     said: list[str] = []
     for _ in range(KILLS):
-        said += _live_and_die(url, journal, durability, draw)
-    with Store.open(url) as store:
+        said += _live_and_die(lasting_url, journal, durability, draw)
+    with Store.open(lasting_url) as store:
         state = programmable(LedgerSaver(store)).get_state(thread(SESSION))
         messages = state.values["messages"]
         count = sum(isinstance(one, HumanMessage) for one in messages)

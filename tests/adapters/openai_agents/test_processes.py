@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
-from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ledgerstone import Store
+from ledgerstone.testing.faults.processes import PRELOAD, server
 from tests.adapters.openai_agents import desk as desk_of
 
-ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 60
-CONTEXT = multiprocessing.get_context("forkserver")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def prepared() -> Iterator[None]:
-    """Processes come from one that has imported the SDK already, which takes seconds.
-
-    There is one such server in a process. Other tests may have started theirs: it has to end.
-    """
-    server: Any = forkserver._forkserver
-    before = server._preload_modules
-    server._stop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        CONTEXT.set_forkserver_preload([desk_of.__name__])
-        yield
-    server._stop()
-    server._preload_modules = before
-
-
-@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.slow)))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that outlives a process."""
-    if request.param == "postgres":
-        found: str = request.getfixturevalue("postgres_url")
-        return found
-    return f"sqlite:///{tmp_path / 'store.db'}"
+# Importing the SDK takes seconds: the server that processes are forked from does it once.
+PRELOAD.append(desk_of.__name__)
 
 
 class Desk:
@@ -56,7 +29,7 @@ class Desk:
     def run(self, mode: str, kill: str = "") -> str:
         self.answer.write_text("nothing", "utf-8")
         given = (self.url, str(self.effects), mode, kill, str(self.answer))
-        process = CONTEXT.Process(target=desk_of.entry, args=given)
+        process = server().Process(target=desk_of.entry, args=given)
         process.start()
         process.join(TIMEOUT_S)
         assert process.exitcode == (-signal.SIGKILL if kill else 0)
@@ -90,8 +63,8 @@ class Desk:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kill", ["model:1", "model:2", "model:3"])
-def test_killed_between_turns(url: str, tmp_path: Path, kill: str) -> None:
-    desk = Desk(url, tmp_path)
+def test_killed_between_turns(lasting_url: str, tmp_path: Path, kill: str) -> None:
+    desk = Desk(lasting_url, tmp_path)
     desk.run("begin", kill)
     assert desk.run("continue") == "ended"
     assert sorted(desk.done) == ["1", "2", "3"]
@@ -100,9 +73,9 @@ def test_killed_between_turns(url: str, tmp_path: Path, kill: str) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kill", ["after:1", "after:2", "after:3"])
-def test_killed_after_the_effect(url: str, tmp_path: Path, kill: str) -> None:
+def test_killed_after_the_effect(lasting_url: str, tmp_path: Path, kill: str) -> None:
     """Nobody goes on before somebody said what came of it; then nothing is done twice."""
-    desk = Desk(url, tmp_path)
+    desk = Desk(lasting_url, tmp_path)
     desk.run("begin", kill)
     effects = desk.done
     for mode in ("continue", "recover"):
@@ -118,8 +91,8 @@ def test_killed_after_the_effect(url: str, tmp_path: Path, kill: str) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kill", ["before:1", "before:3"])
-def test_killed_before_the_effect(url: str, tmp_path: Path, kill: str) -> None:
-    desk = Desk(url, tmp_path)
+def test_killed_before_the_effect(lasting_url: str, tmp_path: Path, kill: str) -> None:
+    desk = Desk(lasting_url, tmp_path)
     desk.run("begin", kill)
     assert desk.run("recover").startswith("CallUnresolved")
     desk.decide()
@@ -129,9 +102,9 @@ def test_killed_before_the_effect(url: str, tmp_path: Path, kill: str) -> None:
 
 
 @pytest.mark.crash
-def test_approved_the_next_day(url: str, tmp_path: Path) -> None:
+def test_approved_the_next_day(lasting_url: str, tmp_path: Path) -> None:
     """Each process runs until it needs a yes, and ends; a person decides in between."""
-    desk = Desk(url, tmp_path)
+    desk = Desk(lasting_url, tmp_path)
     said = desk.run("ask")
     for _ in range(5):
         if said == "ended":
@@ -141,7 +114,7 @@ def test_approved_the_next_day(url: str, tmp_path: Path) -> None:
         assert word == "asked"
         assert desk.run("resume") == said
         assert desk.done == before
-        with Store.open(url) as store:
+        with Store.open(lasting_url) as store:
             waiting = store.tickets.inbox(session="s").items
             assert {one.id for one in waiting} == set(tickets)
             for ticket in tickets:
@@ -154,11 +127,11 @@ def test_approved_the_next_day(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kill", ["before:1", "after:1", "model:1"])
-def test_killed_after_the_approval(url: str, tmp_path: Path, kill: str) -> None:
+def test_killed_after_the_approval(lasting_url: str, tmp_path: Path, kill: str) -> None:
     """The approved call was begun by a process that is gone."""
-    desk = Desk(url, tmp_path)
+    desk = Desk(lasting_url, tmp_path)
     _, ticket = desk.run("ask").split()
-    with Store.open(url) as store:
+    with Store.open(lasting_url) as store:
         store.tickets.resolve(ticket, "approve", by="ada")
     desk.run("resume", kill)
     if kill == "model:1":

@@ -42,11 +42,11 @@ def test_a_task_is_replayed(store_url: str, colour: str, tmp_path: Path) -> None
 
 @pytest.mark.crash
 @pytest.mark.parametrize("where", ["model.request", ":first", ":second"])
-def test_killed_between_operations(durable_url: str, tmp_path: Path, where: str) -> None:
+def test_killed_between_operations(lasting_url: str, tmp_path: Path, where: str) -> None:
     """What finished is not done again, and nothing is unknown."""
     log = tmp_path / "log"
-    _die(durable_url, log, f"after {where}", "durable")
-    with Store.open(durable_url) as store:
+    _die(lasting_url, log, f"after {where}", "durable")
+    with Store.open(lasting_url) as store:
         assert asyncio.run(LedgerDurability(store).unknown(dying.TASK)) == []
         assert asyncio.run(dying.durable(store, log, "")) == "done"
     assert log.read_text().split("\n")[:-1] == WHOLE
@@ -54,11 +54,11 @@ def test_killed_between_operations(durable_url: str, tmp_path: Path, where: str)
 
 @pytest.mark.crash
 @pytest.mark.parametrize("where", WHOLE)
-def test_killed_inside_operations(durable_url: str, tmp_path: Path, where: str) -> None:
+def test_killed_inside_operations(lasting_url: str, tmp_path: Path, where: str) -> None:
     log = tmp_path / "log"
-    _die(durable_url, log, where, "durable")
+    _die(lasting_url, log, where, "durable")
     before = log.read_text().split()
-    with Store.open(durable_url) as store:
+    with Store.open(lasting_url) as store:
         under_way = asyncio.run(LedgerDurability(store).unknown(dying.TASK))
         assert len(under_way) == 1
         if where in ("first", "second"):
@@ -78,9 +78,9 @@ def test_killed_inside_operations(durable_url: str, tmp_path: Path, where: str) 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("where", ["first", "second", "model 5"])
-def test_killed_with_steps_kept(durable_url: str, tmp_path: Path, where: str) -> None:
+def test_killed_with_steps_kept(lasting_url: str, tmp_path: Path, where: str) -> None:
     log = tmp_path / "log"
-    _die(durable_url, log, where, "stepwise")
+    _die(lasting_url, log, where, "stepwise")
 
     async def after(store: Store) -> None:
         steps = LedgerStepStore(store)
@@ -101,7 +101,7 @@ def test_killed_with_steps_kept(durable_url: str, tmp_path: Path, where: str) ->
         result = await Agent(TestModel()).run("go on", message_history=history)
         assert len(result.all_messages()) >= 5
 
-    with Store.open(durable_url) as store:
+    with Store.open(lasting_url) as store:
         asyncio.run(after(store))
 
 
@@ -305,15 +305,6 @@ def test_two_workers_without_a_lease(adapter_store: Store, monkeypatch: pytest.M
     # Who comes later has the outcome, whatever was looked at before.
     assert asyncio.run(work()) == "done"
     assert made == [1]
-
-
-@pytest.fixture(params=("sqlite", "postgres"))
-def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that outlives its process."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.db'}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
 
 
 def _die(url: str, log: Path, where: str, what: str) -> None:
