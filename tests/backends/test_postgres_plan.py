@@ -241,6 +241,9 @@ class TestPlan:
         other = NewBatch(session="other", id="w", payloads=b"[]")
         with pytest.raises(Unplanned):
             plan(commit(enqueue=(other,)), KEY, known(), NOW_US)
+        twins = (NewBatch(session="s", id="w", payloads=b"[]"),) * 2
+        with pytest.raises(Unplanned):
+            plan(commit(enqueue=twins), KEY, known(), NOW_US)
         mentioned = commit(nodes=(NewNode("n1", "message", 2, b"{}", b"0" * 16, run_id="r9"),))
         with pytest.raises(Unplanned):
             plan(mentioned, KEY, known(runs=3), NOW_US)

@@ -220,6 +220,14 @@ class PlanTx:
         self._head = (*self._head[:28], row[1])
         self._plan.flags |= IS_TIMED
 
+    def insert_batch(self, row: Row) -> None:
+        """Only the handler itself knows what two of one name, or from one source, come to."""
+        rows = self._plan.writes.setdefault("insert_batch", [])
+        for other in rows:
+            if other[5] == row[5] or (row[6] is not None and other[6] == row[6]):
+                raise Unplanned("insert_batch")
+        rows.append(row)
+
     def raise_ready(self, row: Row) -> None:
         """One row per queue: the first in the line and the most urgent of all that came."""
         rows = self._plan.writes.setdefault("raise_ready", [])
@@ -301,6 +309,7 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "count_enqueued": PlanTx.count_enqueued,
     "drop_empty": PlanTx.drop_empty,
     "extend_run": PlanTx.extend_run,
+    "insert_batch": PlanTx.insert_batch,
     "insert_turn": PlanTx.insert_turn,
     "move_head": PlanTx.move_head,
     "put_document": PlanTx.put_document,
@@ -310,5 +319,5 @@ _CHANGES: dict[str, Callable[[PlanTx, Row], None]] = {
     "set_lease": PlanTx.set_lease,
     "settle_ready": PlanTx.settle_ready,
 }
-_PLAIN = frozenset({"drop_notes", "insert_batch", "keep_note", "move_recency", "put_value"})
+_PLAIN = frozenset({"drop_notes", "keep_note", "move_recency", "put_value"})
 """Writes that are recorded as they are, and whose count nobody needs."""

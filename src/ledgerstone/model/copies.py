@@ -182,7 +182,7 @@ def _first_turn(
         hash=content,
         created_us=head.updated_us,
         leaf=head.leaf,
-        first_ord=1,
+        first_ord=1 if nodes else 0,
         count=len(nodes),
         usage=None,
         effects=encoded,

@@ -76,7 +76,9 @@ def _rows_of(tx: Tx, query: ExportSessions, table: str, after: Row | None) -> Ro
 
 
 def session_rows(tx: Tx, tenant: str, session: str, table: str, after: Row | None) -> Rows:
-    """Rows of a session after a key."""
+    """Rows of a session after a key; where the session is the whole key, none come after it."""
+    if after == (session,):
+        return
     number = tx.state.sessions[tenant, session].number
     for row in _SESSION[table](tx.state, tenant, number, after[1:] if after else ()):
         yield (session, *row)

@@ -45,6 +45,8 @@ def _keep(store: Store) -> None:
     store.blobs.put(b"nothing refers to it")
     store.traces.append("trip", {"kind": "call", "name": "x"}, {"kind": "end", "name": NAME})
     store.traces.append("not there", {"kind": "call", "name": "y"})
+    for session in ("trip", "fork"):
+        store.executions.start(session, call_id="c1", tool="look", id=f"look in {session}")
     store.reports.save("trip", [{"subject": "all", "status": "passed"}])
 
 

@@ -371,6 +371,13 @@ class TestMovedRows(Copies):
             assert written == 0 or name in (BLOBS.name, "ready"), name
         assert here.admin.root() == before
 
+    def test_a_fork_of_nothing_begins_nowhere(self, backend: Bed) -> None:
+        backend.store.sessions.create(id="empty")
+        backend.store.sessions.fork("empty", new_id="copy")
+        rows = self.rows(backend, "default")["turns"]
+        places = [dict(zip(TABLES["turns"].columns, row, strict=True)) for row in rows]
+        assert [(one["first_ord"], one["count"]) for one in places] == [(0, 0)]
+
     def test_other_rows_are_a_conflict_and_unknown_tables_an_error(self, backend: Bed) -> None:
         backend.store.memories.put("n", "k", 1)
         (row,) = self.rows(backend, "default")["memories"]

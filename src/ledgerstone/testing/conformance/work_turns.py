@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledgerstone import user
+from ledgerstone.commands.work import PeekWork
 from ledgerstone.errors import (
     ClaimLost,
     InvalidValue,
@@ -73,6 +74,17 @@ class TestWorkOfATurn(OnASession):
             turn.user("again")
             turn.enqueue("second", key="k")
         assert backend.store.work.list(session) == [first]
+
+    @pytest.mark.parametrize("name", ["id", "key"])
+    def test_two_of_one_name_are_one(self, backend: Bed, session: str, name: str) -> None:
+        with backend.store.turns.begin(session) as turn:
+            turn.enqueue("first", delay_s=30, priority=5, **{name: "w1"})
+            turn.enqueue("second", priority=1, **{name: "w1"})
+            turn.enqueue("third", id="w2", delay_s=40, priority=9)
+        first, third = backend.store.work.list(session)
+        assert (first.payloads, third.payloads) == (["first"], ["third"])
+        due = backend.ask(PeekWork(tenant="default", queue="default"))
+        assert due == first.available_us == backend.clock.now_us() + 30 * S
 
     def test_it_reaches_another_session(self, backend: Bed, session: str, other: str) -> None:
         lease = take(backend)
