@@ -16,7 +16,8 @@ TYPED := $(wildcard src tests tools bench)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
-	--generate-hashes --no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+	--generate-hashes --no-emit-index-url --no-header $(if $(UPGRADE),--upgrade) \
+	--override requirements/overrides.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -36,7 +37,7 @@ $(VENV)/.locked: requirements/dev.txt
 	@echo "making $(VENV) from requirements/dev.txt (once; about a minute)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "needs Python 3.11+")'
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
 # The package itself, in place. The build tools come from the lock, hence no isolation.
@@ -85,7 +86,7 @@ $(BENCH_VENV)/.locked: requirements/bench.txt
 	@echo "making $(BENCH_VENV) from requirements/bench.txt (once; about a minute)"
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/python -m pip install -qq --disable-pip-version-check \
-		--require-hashes -r requirements/bench.txt
+		--no-deps --require-hashes -r requirements/bench.txt
 	@touch $@
 
 $(BENCH_VENV)/.ready: $(BENCH_VENV)/.locked pyproject.toml

@@ -25,7 +25,7 @@ from bench.contender import History, settle
 from bench.postgres.place import url
 from bench.work import MODEL, TOOL, Turn
 from ledgerstone import AsyncStore
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations
 
 
 def messages(turn: Turn) -> list[Any]:
@@ -96,7 +96,7 @@ def open_stock(path: Path) -> Conversations:
 
 async def _ours(place: str) -> Conversations:
     store = await AsyncStore.open(place)
-    return Conversations(LedgerConversationStore(store), store.close)
+    return Conversations(LedgerSavedConversations(store), store.close)
 
 
 async def open_ours(path: Path) -> Conversations:

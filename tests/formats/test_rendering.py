@@ -9,7 +9,7 @@ import pytest
 
 from ledgerstone import assistant, formats, message, system, tool_call, tool_result, user
 from ledgerstone.formats.objects import to_objects
-from ledgerstone.records.parts import Image, Reasoning, ToolResult
+from ledgerstone.records.parts import Image, Media, Reasoning, ToolResult
 from ledgerstone.records.usage import Usage
 from tests.formats.test_ring import conversation
 from tests.formats.values import DATA
@@ -83,6 +83,53 @@ def test_calls_without_ids_are_paired() -> None:
         (ids["y"], "of y"),
         (ids["x"], "of x"),
     ]
+
+
+def test_an_id_that_is_made_up_is_nobody_elses() -> None:
+    call = {"functionCall": {"name": "x", "args": {}}}
+    result = {"functionResponse": {"name": "x", "response": {"result": "of x"}}}
+    events = [
+        {"author": "a", "content": {"role": "model", "parts": [call]}},
+        {"author": "a", "content": {"role": "user", "parts": [result]}},
+    ]
+    items = [
+        {"type": "function_call", "call_id": "call_1", "name": "y", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "of y"},
+    ]
+    kept = [*formats.keep_all("adk", events), *formats.keep_all("openai", items)]
+    first, one, second, two = formats.native("openai-chat", kept)
+    assert first["tool_calls"][0]["id"] == one["tool_call_id"] == "call_2"
+    assert second["tool_calls"][0]["id"] == two["tool_call_id"] == "call_1"
+
+
+@pytest.mark.parametrize("format", formats.NAMES)
+@pytest.mark.parametrize(
+    "listing", [[{"type": "file", "name": "a.txt"}], [{"type": "image", "data": "no base64!"}]]
+)
+def test_an_answer_that_only_looks_like_parts(format: str, listing: list[Any]) -> None:
+    """A list of files, say: there are no bytes to be shown, and none to be asked for."""
+    messages = [assistant([tool_call("ls", {}, id="c1")]), tool_result("c1", listing)]
+    natives = formats.native(format, messages)
+    to_objects(format, natives)
+    text = json.dumps(natives)
+    assert "blob:" not in text
+    assert all(str(value) in text for one in listing for value in one.values())
+    kept = formats.keep_all(format, natives)
+    assert not any(isinstance(part, Media) for one in kept for part in one.parts)
+
+
+@pytest.mark.parametrize("format", formats.NAMES)
+def test_bytes_in_an_answer_are_spelled_for_all(format: str) -> None:
+    shown = {"type": "image", "data": "-_-_ -_9", "media_type": "image/png"}
+    messages = [
+        user([Image(data=shown["data"], media_type="image/png")]),
+        assistant([tool_call("see", {}, id="c1")]),
+        tool_result("c1", [shown]),
+    ]
+    natives = formats.native(format, messages)
+    to_objects(format, natives)
+    url_safe = format in ("pydantic-ai", "adk")
+    assert json.dumps(natives).count("-_-_-_8=" if url_safe else "+/+/+/8=") == 2
 
 
 @pytest.mark.parametrize("format", formats.NAMES)

@@ -59,5 +59,5 @@ def is_own(message: Message) -> bool:
 
 def _is_known(item: Item) -> bool:
     if "type" in item:
-        return isinstance(item["type"], str)
+        return isinstance(item["type"], str) and item["type"] != OTHER
     return isinstance(item.get("role"), str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +17,17 @@ from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.adapters.importing.frame import IMPORTERS, Import, prepared
-from ledgerstone.backends.folder_urls import is_folder
+from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
 from ledgerstone.cli.options import AsJson, is_server, local_path, shown
 from ledgerstone.cli.output import plural, print_json, print_line, print_table
-from ledgerstone.errors import Corrupt, InvalidValue, LedgerstoneError, NotSupported
+from ledgerstone.errors import (
+    Corrupt,
+    InvalidValue,
+    LedgerstoneError,
+    NotADatabase,
+    NotSupported,
+)
 
 EXAMPLE = "Example: ledgerstone import langgraph checkpoints.sqlite agent.db"
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
@@ -86,6 +92,8 @@ def run(
         raise CliError("memory:// lives inside one process; give a path or a url to import into")
     named = [_class(one) for one in allow or ()]
     work = _prepared(framework.value, source, allow=named, skip_unreadable=skip_unreadable)
+    if not dry_run and _is_new(target):
+        _rehearse(work, tenant)
     with _target(target, tenant, dry_run=dry_run) as store:
         done = _import(work, store)
     if as_json:
@@ -105,8 +113,38 @@ def _prepared(framework: str, source: str, **options: Any) -> Import:
     except InvalidValue:
         raise  # An option, not the source.
     except LedgerstoneError as error:
-        told = f"{error}; nothing was imported, check the second argument"
+        advice = "" if ";" in str(error) else ", check the second argument"
+        told = f"{error}; nothing was imported{advice}"
         raise CliError(told, explain(error).exit_code) from error
+
+
+def _is_new(url: str) -> bool:
+    """Whether opening the target would make a file or a folder."""
+    if is_folder(url):
+        with suppress(OSError):
+            return not os.listdir(folder_path(url))  # noqa: PTH208
+        return not os.path.lexists(folder_path(url))
+    path = None if is_server(url) else local_path(url)
+    return path is not None and not os.path.lexists(path)
+
+
+class _Enough(Exception):
+    """A session was imported."""
+
+
+def _rehearse(work: Import, tenant: str) -> None:
+    """Bring one session into a store that is forgotten: a target is made if that can be done."""
+
+    def enough(*_: object) -> None:
+        raise _Enough
+
+    with Store.open("memory://", tenant=tenant) as store:
+        try:
+            work(store, enough)
+        except _Enough:
+            return
+        except (LedgerstoneError, KeyboardInterrupt) as error:
+            raise _stopped(error, "nothing was imported") from error
 
 
 @contextmanager
@@ -122,7 +160,10 @@ def _target(url: str, tenant: str, *, dry_run: bool) -> Iterator[Store]:
             with Store.open(place, tenant=tenant, durability="process") as store:
                 yield store
         return
-    opened = Store.open(url, tenant=tenant, durability=None if is_server(url) else "process")
+    try:
+        opened = Store.open(url, tenant=tenant, durability=None if is_server(url) else "process")
+    except NotADatabase as error:
+        raise CliError(f"{error}; nothing was imported, check the third argument") from error
     try:
         with opened as store:
             yield store
@@ -152,12 +193,12 @@ def _import(work: Import, store: Store) -> dict[str, int]:
         try:
             return work(store, show)
         except (LedgerstoneError, KeyboardInterrupt) as error:
-            raise _stopped(error, so_far) from error
+            came = f"{plural(so_far, 'session')} came before it and stay"
+            raise _stopped(error, f"{came}; started again, it goes on there") from error
 
 
-def _stopped(error: BaseException, count: int) -> CliError:
+def _stopped(error: BaseException, rest: str) -> CliError:
     """What a person needs to know of an import that did not come to its end."""
-    rest = f"{plural(count, 'session')} came before it and stay; started again, it goes on there"
     if not isinstance(error, LedgerstoneError):
         return CliError(f"interrupted; {rest}", INTERRUPTED)
     if isinstance(error, Corrupt | InvalidValue | NotSupported):

@@ -174,10 +174,9 @@ def _told(usage: Usage | None) -> Native | None:
         "output_tokens": usage.output,
         "total_tokens": usage.total_tokens,
     }
-    given = {"cache_creation": usage.cache_write, "cache_read": usage.cached_input}
-    details = {key: count for key, count in given.items() if count}
-    if details:
-        found["input_token_details"] = details
+    if usage.cache_write or usage.cached_input:
+        given = {"cache_creation": usage.cache_write, "cache_read": usage.cached_input}
+        found["input_token_details"] = {key: count for key, count in given.items() if count}
     if usage.reasoning:
         found["output_token_details"] = {"reasoning": usage.reasoning}
     return found
@@ -229,11 +228,13 @@ def _told_apart(
     calls: list[ToolCall] = []
     rest: list[AnyPart] = []
     for part in parts:
-        if isinstance(part, ToolCall):
+        if isinstance(part, Text):
+            spoken.append(part)
+        elif isinstance(part, ToolCall):
             calls.append(part)
             if USES in flags or CALLED in flags:
                 spoken.append(part)
-        elif isinstance(part, Text) or not words.is_outside(part, _KIND):
+        elif not words.is_outside(part, _KIND):
             spoken.append(part)
         else:
             rest.append(part)
@@ -243,6 +244,8 @@ def _told_apart(
 def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
     if LISTED in flags:
         return [write_block(part, provider, flags) for part in parts]
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
     return "".join([part.text for part in parts if isinstance(part, Text)])
 
 
@@ -259,25 +262,16 @@ def _result_fields(part: ToolResult) -> Native:
 
 
 def _answer_fields(calls: list[ToolCall], usage: Usage | None) -> Native:
-    good = [call for call in calls if isinstance(call.arguments, dict)]
-    bad = [call for call in calls if not isinstance(call.arguments, dict)]
-    return {
-        "tool_calls": [
-            {"name": one.name, "args": one.arguments, "id": one.id, "type": "tool_call"}
-            for one in good
-        ],
-        "invalid_tool_calls": [
-            {
-                "type": "invalid_tool_call",
-                "id": one.id,
-                "name": one.name,
-                "args": one.arguments,
-                "error": None,
-            }
-            for one in bad
-        ],
-        "usage_metadata": _told(usage),
-    }
+    good: list[Native] = []
+    bad: list[Native] = []
+    for one in calls:
+        id, name, args = one.id, one.name, one.arguments
+        if isinstance(args, dict):
+            good.append({"name": name, "args": args, "id": id, "type": "tool_call"})
+        else:
+            said = {"type": "invalid_tool_call", "id": id, "name": name, "args": args}
+            bad.append({**said, "error": None})
+    return {"tool_calls": good, "invalid_tool_calls": bad, "usage_metadata": _told(usage)}
 
 
 def _chunk(n: int, call: ToolCall) -> Native:

@@ -70,7 +70,7 @@ def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
 
     Messages to skip are looked at, but stay as they are.
     """
-    pairs = _Pairs()
+    pairs = _Pairs(call.id for one in messages for call in one.tool_calls)
     return [
         _with(message, [pairs.seen(part, fixed) for part in message.parts], fixed)
         for message, fixed in zip(messages, skip, strict=True)
@@ -80,16 +80,16 @@ def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
 class _Pairs:
     """The calls seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Iterable[str]) -> None:
         self._names: dict[str, str] = {}
         self._unnamed: list[tuple[str, str]] = []
+        self._taken = set(taken)
         self._count = 0
 
     def seen(self, part: AnyPart, fixed: bool) -> AnyPart:
         if isinstance(part, ToolCall):
             if not part.id and not fixed:
-                self._count += 1
-                part = replace(part, id=f"call_{self._count}")
+                part = replace(part, id=self._fresh())
                 self._unnamed.append((part.name, part.id))
             self._names[part.id] = part.name
         elif isinstance(part, ToolResult) and not fixed:
@@ -104,8 +104,14 @@ class _Pairs:
             if name in (None, called):
                 del self._unnamed[n]
                 return id
-        self._count += 1
-        return f"call_{self._count}"
+        return self._fresh()
+
+    def _fresh(self) -> str:
+        """An id that no call of the conversation has."""
+        while True:
+            self._count += 1
+            if (id := f"call_{self._count}") not in self._taken:
+                return id
 
 
 def _with(message: Message, parts: list[AnyPart], fixed: bool) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -120,17 +120,39 @@ def default_type(part: Media) -> str:
 
 
 def sound(part: AnyPart) -> AnyPart:
-    """Bytes in the one spelling of base64 that all take; what is none stays as it stands."""
-    if not isinstance(part, Media) or part.data is None:
+    """Bytes in the one spelling of base64 that all take; what is none, or of nothing, stays as it
+    stands. So does an answer of a tool that only looks like parts."""
+    if isinstance(part, ToolResult):
+        return _sound_result(part)
+    if not isinstance(part, Media):
         return part
+    if part.data is None:
+        named = part.url is not None or part.blob is not None
+        return part if named else _builtins(part)
     data = "".join(part.data.split()).translate(_STANDARD)
     data += "=" * (-len(data) % 4)
     try:
         b64decode(data, validate=True)
     except ValueError:
-        found: dict[str, Any] = msgspec.to_builtins(part)
-        return found
+        return _builtins(part)
+    # Bits beyond the last byte, which some refuse.
+    data = data[:-4] + b64encode(b64decode(data[-4:])).decode()
     return part if data == part.data else msgspec.structs.replace(part, data=data)
+
+
+def _sound_result(part: ToolResult) -> ToolResult:
+    given = result_parts(part.content) or []
+    better = [sound(one) for one in given]
+    if all(one is other for one, other in zip(given, better, strict=True)):
+        return part
+    is_value = any(isinstance(one, dict) for one in better)
+    content = spelled(part.content) if is_value else result_content(better)
+    return msgspec.structs.replace(part, content=content)
+
+
+def _builtins(part: Media) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(part)
+    return found
 
 
 def urlsafe(data: str) -> str:

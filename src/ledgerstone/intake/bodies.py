@@ -218,6 +218,8 @@ def amendment_patch(fields: dict[str, Any]) -> bytes:
     for name in fields:
         if name in ("role", "origin_role") or (name in _ENVELOPE and name != "parts"):
             raise InvalidValue(name, "this field of a message never changes")
+        if name == "content":
+            raise InvalidValue(name, "what a message says are its `parts`, text or parts")
     body = message("user", **fields).body
     if "parts" in fields and fields["parts"] is None:
         raise InvalidValue("parts", "text or parts expected, got None")

@@ -21,12 +21,19 @@ BYTES = types.Part.from_bytes(data=b"\x00\xff", mime_type="image/png")
 TEXT = types.Part(text="h\u00e9llo")
 LONE = types.Part(text="half a \ud83d")
 REMOTE = types.Part.from_uri(file_uri="gs://bucket/x", mime_type="video/mp4")
+HALF = types.Part.from_uri(file_uri="gs://bucket/\ud83d", mime_type="video/mp4")
+EMPTY = types.Part(
+    inline_data=types.Blob(data=b"", mime_type="application/octet-stream", display_name="n")
+)
 NAMED = types.Part(
     inline_data=types.Blob(data=b"x", mime_type="a/b", display_name="n"), thought_signature=b"\xfe"
 )
 
 
-@pytest.mark.parametrize("part", [BYTES, TEXT, REMOTE, NAMED, LONE, types.Part(text="")])
+PARTS = [BYTES, TEXT, REMOTE, HALF, NAMED, EMPTY, LONE, types.Part(text="")]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_a_part_comes_back_as_it_was(store_url: str, colour: str, part: types.Part) -> None:
     async def work(store: Any) -> None:
         service = LedgerArtifactService(store)
@@ -150,6 +157,8 @@ def test_refusals(adapter_store: Store) -> None:
     for part in (types.Part(), call):
         with pytest.raises(InputValidationError, match="Not supported"):
             run(service.save_artifact(**HERE, filename="f", artifact=part))
+    with pytest.raises(InvalidValue, match="session_id: text expected"):
+        run(service.save_artifact(**{**HERE, "session_id": 5}, filename="f", artifact=TEXT))
     for name in ("", "x" * 300, "a\nb"):
         with pytest.raises(InvalidValue, match="name"):
             run(service.save_artifact(**HERE, filename=name, artifact=TEXT))

@@ -160,6 +160,31 @@ def test_found_by_nearness(store_url: str, colour: str) -> None:
     on(store_url, colour, work)
 
 
+def test_what_is_there_is_not_embedded_again(store_url: str, colour: str) -> None:
+    asked: list[str] = []
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[1.0, float(len(text))] for text in texts]
+
+    async def work(store: Any) -> None:
+        service = LedgerMemoryService(store, embed=embed, model="toy")
+        await service.add_session_to_memory(session("a", "bb"))
+        found = (await service.search_memory(**KEY, query="bb")).memories
+        await service.delete_memory(**KEY, memory_id=found[0].id)
+        asked.clear()
+        for _ in range(2):
+            await service.add_session_to_memory(session("a", "bb", "ccc"))
+        assert asked == ["ccc"]
+        assert await search(service, "dddd") == ["ccc", "a"]
+        for _ in range(2):
+            entry = MemoryEntry(content=asks("said on purpose"), id="x")
+            await service.add_memory(**KEY, memories=[entry])
+        assert asked.count("said on purpose") == 2
+
+    on(store_url, colour, work)
+
+
 def test_tenants(adapter_store: Store) -> None:
     ours = LedgerMemoryService(adapter_store.for_tenant("acme"))
     theirs = LedgerMemoryService(adapter_store.for_tenant("globex"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
 from google.genai import types
 
-from ledgerstone import Store, assistant, user
+from ledgerstone import Store, assistant, formats, user
 from ledgerstone.adapters.adk import LedgerArtifactService, LedgerSessionService, store_id
 from ledgerstone.records.messages import message
 from ledgerstone.records.parts import ToolResult
@@ -60,6 +63,24 @@ def test_a_fork_opens_by_its_id(adapter_store: Store) -> None:
         assert listed[0].state == {"n": 2}
 
     run(work())
+
+
+def test_an_object_made_by_hand_of_what_opens_by_its_id(adapter_store: Store) -> None:
+    adapter_store.sessions.create(id="mine", user="ada")
+    adapter_store.messages.append("mine", user("hi"))
+    adapter_store.sessions.create(id="bobs", user="bob")
+    service = LedgerSessionService(adapter_store)
+
+    async def work() -> None:
+        got = await service.get_session(**KEY, session_id="mine")
+        assert got is not None
+        by_hand = Session.model_validate_json(got.model_dump_json())
+        await service.append_event(by_hand, event("from ADK"))
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(Session(**KEY, id="bobs"), event("no"))
+
+    run(work())
+    assert [one.text for one in adapter_store.messages.last("mine")] == ["hi", "from ADK"]
 
 
 def test_artifacts_are_of_the_session_that_opens(adapter_store: Store) -> None:
@@ -121,6 +142,37 @@ def test_what_others_say_in_a_session_of_adk(adapter_store: Store) -> None:
         assert texts((await got(1)).events) == ["You are welcome."]
 
     run(work())
+
+
+ITEMS: list[dict[str, Any]] = [
+    {"role": "user", "content": "Two trips, please"},
+    {"type": "function_call", "call_id": "a", "name": "book", "arguments": '{"city":"Oslo"}'},
+    {"type": "function_call", "call_id": "b", "name": "book", "arguments": '{"city":"Rome"}'},
+    {"type": "function_call_output", "call_id": "a", "output": "12A"},
+    {"type": "function_call_output", "call_id": "b", "output": "3C"},
+]
+
+
+def test_the_newest_events_of_many_items(adapter_store: Store) -> None:
+    """Items of one answer are one event, wherever the part of the history that is read begins."""
+    adapter_store.sessions.create(id="mine", user="ada")
+    service = LedgerSessionService(adapter_store)
+
+    async def got(recent: int | None) -> Session:
+        config = GetSessionConfig(num_recent_events=recent)
+        found = await service.get_session(**KEY, session_id="mine", config=config)
+        assert found is not None
+        return found
+
+    for item in ITEMS:
+        adapter_store.messages.append("mine", formats.keep("openai", item))
+        whole = run(got(None)).events
+        for recent in range(1, 5):
+            assert run(got(recent)).events == whole[-recent:]
+    assert len(whole) == 3
+    by_hand = Session(**KEY, id="mine", events=whole)
+    run(service.append_event(by_hand, event("Booked.")))
+    assert texts(run(got(1)).events) == ["Booked."]
 
 
 def test_an_own_event_without_an_invocation(adapter_store: Store) -> None:

@@ -47,6 +47,11 @@ def _closed() -> Iterator[None]:
             "postgresql://me:pw@host:5/db?sslmode=require",
             "b",
         ),
+        (
+            "ledgerstone+postgresql://host/db?sslrootcert=/my%20own/x%2By.pem",
+            "postgresql://host/db?sslrootcert=%2Fmy%20own%2Fx%2By.pem",
+            "default",
+        ),
     ],
 )
 def test_what_a_uri_says(uri: str, url: str, tenant: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
-from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
 
@@ -102,61 +101,6 @@ def test_partial_events_are_not_stored(adapter_store: Store) -> None:
         assert (got.events, got.state) == ([], {})
 
     run(work())
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (None, "abcde"),
-        ({"num_recent_events": 2}, "de"),
-        ({"num_recent_events": 0}, ""),
-        ({"num_recent_events": 99}, "abcde"),
-        ({"after_timestamp": 30.0}, "cde"),
-        ({"after_timestamp": 0}, "abcde"),
-        ({"after_timestamp": -5.0}, "abcde"),
-        ({"after_timestamp": 51.0}, ""),
-        ({"after_timestamp": 20.0, "num_recent_events": 3}, "cde"),
-        ({"after_timestamp": 40.0, "num_recent_events": 3}, "de"),
-    ],
-)
-def test_which_events(adapter_store: Store, config: Any, expected: str) -> None:
-    service = LedgerSessionService(adapter_store)
-
-    async def work() -> None:
-        made = await service.create_session(**KEY, session_id="s")
-        for n, text in enumerate("abcde", start=1):
-            await service.append_event(made, event(text, at=10.0 * n))
-        asked = None if config is None else GetSessionConfig(**config)
-        got = await service.get_session(**KEY, session_id="s", config=asked)
-        assert got is not None
-        assert "".join(texts(got.events)) == expected
-        # What was left out of the object does not make it stale.
-        await service.append_event(got, event("f", at=60.0))
-
-    run(work())
-
-
-def test_a_long_history_is_read_from_its_end(adapter_store: Store) -> None:
-    service = LedgerSessionService(adapter_store)
-
-    async def work() -> None:
-        made = await service.create_session(**KEY, session_id="s")
-        for n in range(450):
-            await service.append_event(made, event(str(n), at=float(n)))
-        config = GetSessionConfig(after_timestamp=20.0)
-        got = await service.get_session(**KEY, session_id="s", config=config)
-        assert got is not None
-        assert texts(got.events) == [str(n) for n in range(20, 450)]
-
-    run(work())
-
-
-def test_a_negative_number_of_events(adapter_store: Store) -> None:
-    service = LedgerSessionService(adapter_store)
-    config = GetSessionConfig()
-    config.num_recent_events = -1
-    with pytest.raises(ValueError, match="greater than or equal to 0"):
-        run(service.get_session(**KEY, session_id="s", config=config))
 
 
 def test_two_holders_of_one_session(store_url: str, colour: str) -> None:
@@ -317,6 +261,22 @@ def test_bad_names(adapter_store: Store) -> None:
         run(service.create_session(**KEY, session_id="s", state={"app:" + "k" * 300: 1}))
     assert run(service.get_session(**KEY, session_id="s")) is None
     assert run(service.get_session(**KEY, session_id="")) is None
+
+
+@pytest.mark.parametrize("verb", ["create_session", "get_session", "delete_session"])
+def test_an_id_that_is_no_text(adapter_store: Store, verb: str) -> None:
+    service = LedgerSessionService(adapter_store)
+    with pytest.raises(InvalidValue, match="session_id: text expected, got int"):
+        run(getattr(service, verb)(**KEY, session_id=5))
+
+
+@pytest.mark.parametrize(
+    ("state", "text"), [([1], "state: an object expected"), ({1: 2}, "state: keys are texts")]
+)
+def test_a_state_that_is_none(adapter_store: Store, state: Any, text: str) -> None:
+    service = LedgerSessionService(adapter_store)
+    with pytest.raises(InvalidValue, match=text):
+        run(service.create_session(**KEY, session_id="s", state=state))
 
 
 def test_tenants(adapter_store: Store) -> None:

@@ -172,6 +172,28 @@ def test_cancelled_and_gone_on(store_url: str, colour: str) -> None:
     served(store_url, colour, work)
 
 
+def test_cancelled_again_and_again(store_url: str, colour: str) -> None:
+    """As some libraries do it, until a task has ended."""
+
+    async def work(service: LedgerSessionService) -> None:
+        made = await service.create_session(**HERE)
+        for n in range(10):
+            one = service.append_event(made, event(f"cancelled {n}", state={f"c{n}": n}))
+            task = asyncio.create_task(one)
+            for _ in range(4):
+                await asyncio.sleep(0)
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+            await service.append_event(made, event(f"goes on {n}", state={"n": n}))
+        got = await stored(service)
+        assert texts(made.events) == texts(got.events)
+        assert got.state == made.state
+        assert not service._waiting
+
+    served(store_url, colour, work)
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_two_processes(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:

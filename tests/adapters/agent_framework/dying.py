@@ -20,7 +20,11 @@ from agent_framework import (
 )
 
 from ledgerstone import Store
-from ledgerstone.adapters.agent_framework import LedgerCheckpointStorage, LedgerHistoryProvider
+from ledgerstone.adapters.agent_framework import (
+    LedgerCheckpointStorage,
+    LedgerHistoryProvider,
+    LedgerToolMiddleware,
+)
 from tests.adapters.agent_framework.scripted import ScriptedClient
 
 
@@ -86,9 +90,35 @@ async def talk(store: Store, diary: Diary) -> str:
     return (await agent.run("pay it", session=session)).text
 
 
+async def guarded(store: Store, diary: Diary, call_id: str) -> str:
+    """A run with a tool that is written down; the model goes on when it was told."""
+
+    def pay(eur: int) -> str:
+        """Pay."""
+        diary.note("pay")
+        return "paid"
+
+    class Client(ScriptedClient):
+        def _inner_get_response(self, **asked: Any) -> Any:
+            if asked["messages"][-1].role == "tool":
+                diary.note("paid")
+            return super()._inner_get_response(**asked)
+
+    call: Any = Content.from_function_call(call_id, "pay", arguments={"eur": 1})
+    agent = Agent(
+        Client([call], ["done"]),
+        context_providers=[LedgerHistoryProvider(store)],
+        middleware=[LedgerToolMiddleware(store)],
+        tools=[pay],
+    )
+    return (await agent.run("pay it", session=agent.create_session(session_id="talk"))).text
+
+
 async def work(store: Store, diary: Diary, what: str) -> None:
     if what == "talk":
         await talk(store, diary)
+    elif what == "guarded":
+        await guarded(store, diary, "c1")
     else:
         await workflow(store, diary).run("go")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_framework import (
     BaseChatClient,
+    ChatMiddlewareLayer,
     ChatResponse,
     ChatResponseUpdate,
     Content,
@@ -30,7 +31,7 @@ def on_store(url: str, colour: str, work: Callable[[Store | AsyncStore], Awaitab
     return asyncio.run(go())
 
 
-class ScriptedClient(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
     """Says one content list after the other, and remembers what it was asked."""
 
     def __init__(self, *script: Sequence[Content | str]) -> None:

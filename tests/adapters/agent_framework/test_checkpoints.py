@@ -30,7 +30,7 @@ from agent_framework import (
     response_handler,
 )
 from agent_framework.exceptions import WorkflowCheckpointException
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.agent_framework import LedgerCheckpointStorage
@@ -220,6 +220,42 @@ def test_what_would_not_come_back_is_named(adapter_store: Store) -> None:
         with pytest.raises(NotSupported, match=place):
             asyncio.run(storage.save(WorkflowCheckpoint("w", "hash", state=bad)))
     assert adapter_store.sessions.count() == 0
+
+
+def test_what_would_come_back_as_another_is_named(adapter_store: Store) -> None:
+    """Classes that change their values each time they are made."""
+
+    class Gross(BaseModel):
+        eur: int
+
+        @field_validator("eur")
+        @classmethod
+        def taxed(cls, net: int) -> int:
+            return net * 2
+
+    @dataclass
+    class Counted:
+        n: int
+
+        def __post_init__(self) -> None:
+            self.n += 1
+
+    storage = LedgerCheckpointStorage(adapter_store, types=[Gross, Counted])
+    for bad, place in (
+        ({"deep": [Gross(eur=1)]}, r"checkpoint\.state\.deep\[0\]: .*another"),
+        ({"n": {"m": Counted(1)}}, r"checkpoint\.state\.n\.m: .*another"),
+    ):
+        with pytest.raises(NotSupported, match=place):
+            asyncio.run(storage.save(WorkflowCheckpoint("w", "hash", state=bad)))
+    assert adapter_store.sessions.count() == 0
+
+
+def test_equal_sets_are_stored_alike() -> None:
+    """Their order depends on how they grew, and in another process on its hashes."""
+    some, other = set(range(0, 16, 8)), set(range(8, -8, -8))
+    assert list(some) != list(other)
+    assert encode(Types(), some, "s") == encode(Types(), other, "s")
+    assert decode(Types(), encode(Types(), other, "s")) == some
 
 
 def test_a_stored_class_that_is_not_registered(adapter_store: Store) -> None:

@@ -51,6 +51,28 @@ def test_an_agent_with_tools(store_url: str, colour: str) -> None:
     on_store(store_url, colour, work)
 
 
+def test_a_window_begins_with_no_answer_to_what_it_leaves_out(adapter_store: Store) -> None:
+    """A model refuses results of calls that it does not see."""
+    path = [
+        user("weather?"),
+        assistant([tool_call("look", {}, id="c1"), tool_call("look", {}, id="c2")]),
+        tool_result("c1", "sun"),
+        tool_result("c2", "rain"),
+        assistant("both"),
+    ]
+    adapter_store.messages.append("s", *path, create=True)
+
+    async def roles(last: int) -> list[str]:
+        found = await LedgerHistoryProvider(adapter_store, last=last).get_messages("s")
+        return [one.role for one in found]
+
+    assert asyncio.run(roles(1)) == ["assistant"]
+    assert asyncio.run(roles(2)) == ["assistant"]
+    assert asyncio.run(roles(3)) == ["assistant"]
+    assert asyncio.run(roles(4))[0] == "assistant"
+    assert asyncio.run(roles(9))[0] == "user"
+
+
 def test_a_streamed_answer(store_url: str) -> None:
     async def work(store: AnyStore) -> None:
         client = ScriptedClient(["one ", "two"])

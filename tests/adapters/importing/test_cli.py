@@ -79,30 +79,71 @@ def damaged(source: str, thread: str) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(("thread", "before"), [("one", "0 sessions"), ("two", "1 session")])
+@pytest.fixture(params=("sqlite:///{}/agent.db", "file:{}/new/agent"))
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is not there yet."""
+    place: str = request.param
+    (tmp_path / "out").mkdir()
+    return place.format(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("thread", "told"),
+    [("one", "nothing was imported"), ("two", "1 session came before it and stay")],
+)
 def test_damage_and_how_to_go_on(
-    cli: Cli, source: str, tmp_path: Path, thread: str, before: str
+    cli: Cli, source: str, tmp_path: Path, target: str, thread: str, told: str
 ) -> None:
     damaged(source, thread)
-    code, _, err = cli("import", "langgraph", source, tmp_path / "agent.db")
+    code, _, err = cli("import", "langgraph", source, target)
     assert code == 1
     assert "corrupt checkpoints" in err
-    assert f"{before} came before it and stay" in err
+    assert told in err
     assert "--skip-unreadable" in err
     assert err.count("\n") == 1
-    done = cli("import", "langgraph", source, tmp_path / "agent.db", "--skip-unreadable", "--json")
+    assert any((tmp_path / "out").iterdir()) is (thread == "two")
+    done = cli("import", "langgraph", source, target, "--skip-unreadable", "--json")
     assert json.loads(done[1])["damaged"] > 0
 
 
+@pytest.mark.parametrize("puts", [0, 60])
 def test_an_interruption_is_told(
-    cli: Cli, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli,
+    source: str,
+    tmp_path: Path,
+    target: str,
+    puts: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
+    left, put = [puts], LedgerSaver.put
+
+    def interrupted(*given: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return put(*given)
 
     monkeypatch.setattr(LedgerSaver, "put", interrupted)
-    code, _, err = cli("import", "langgraph", source, tmp_path / "agent.db")
-    assert (code, "started again, it goes on there" in err) == (130, True)
+    code, _, err = cli("import", "langgraph", source, target)
+    early = puts < 60
+    assert (code, "nothing was imported" in err) == (130, early)
+    assert ("started again, it goes on there" in err, err.count("\n")) == (not early, 1)
+    # Nothing is made for a first session that never came.
+    assert any((tmp_path / "out").iterdir()) is not early
+    monkeypatch.undo()
+    done = json.loads(cli("import", "langgraph", source, target, "--json")[1])
+    assert (done["sessions"], done["checkpoints"] + done["known"]) == (2, 44)
+    assert (done["known"] > 0) is not early
+
+
+@pytest.mark.parametrize("place", ["agent.db", "file:agent"])
+def test_a_target_that_is_there_is_not_rehearsed_for(
+    cli: Cli, source: str, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store.open(place).close()
+    monkeypatch.setattr("ledgerstone.cli.import_._rehearse", None)
+    assert cli("import", "langgraph", source, place)[0] == 0
 
 
 def test_flushed_at_the_end_also_while_another_has_the_store(
@@ -133,7 +174,7 @@ def test_flushed_at_the_end_also_while_another_has_the_store(
     with Store.open(target):
         assert cli("import", "langgraph", source, target)[0] == 0
     assert "agent.db-wal" in flushed
-    assert levels == ["process", "process"]
+    assert levels == ["none", "process", "process"]  # The first one is the rehearsal.
 
 
 @pytest.mark.parametrize(
@@ -145,6 +186,11 @@ def test_flushed_at_the_end_also_while_another_has_the_store(
         (("langgraph", "SOURCE", "agent.db", "--allow", "no class"), "MODULE:CLASS"),
         (("openai-agents", "SOURCE", "agent.db", "--allow", "a:B"), "no such option; see --help"),
         (("openai-agents", "SOURCE", "agent.db"), "no table agent_sessions"),
+        (("openai-agents", "", "agent.db"), "give a SQLite file"),
+        (("langgraph", "mysql://ada:secret@host/x", "agent.db"), "give a SQLite file"),
+        (("langgraph", "postgresql://ada:se@cret@127.0.0.1/x", "agent.db"), "%40"),
+        (("langgraph", "postgresql://ada:secret@127.0.0.1:1/x", "agent.db"), "host and port"),
+        (("langgraph", "SOURCE", "agent.db", "--tenant", ""), "invalid tenant"),
     ],
 )
 def test_misuse_is_one_line(
@@ -159,6 +205,7 @@ def test_misuse_is_one_line(
     code, out, err = cli("import", *(source if one == "SOURCE" else one for one in given))
     assert (code, out) == (2, "")
     assert word in err
+    assert "cret" not in err
     assert err.count("\n") == 1
     assert not (tmp_path / "agent.db").exists()
 
@@ -179,7 +226,8 @@ def test_every_importer_can_be_called_so(cli: Cli, framework: str, tmp_path: Pat
 def test_the_source_as_the_target(cli: Cli, source: str) -> None:
     before = Path(source).read_bytes()
     code, _, err = cli("import", "langgraph", source, source)
-    assert (code, "was not touched" in err) == (2, True)
+    assert (code, "was not touched" in err, "third argument" in err) == (2, True, True)
+    assert "--store" not in err
     assert Path(source).read_bytes() == before
 
 

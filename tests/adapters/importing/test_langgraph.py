@@ -25,6 +25,7 @@ from ledgerstone import Store
 from ledgerstone.adapters.importing.langgraph_source import Write
 from ledgerstone.adapters.importing.langgraph_threads import Imported, import_sessions, in_place
 from ledgerstone.adapters.langgraph import LedgerSaver
+from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.errors import Corrupt, NotADatabase, NotSupported, Unavailable
 from tests.adapters.importing.origins import (
     EDITS,
@@ -281,6 +282,17 @@ def broken(file: Origin, statement: str) -> str:
     return file.source
 
 
+def test_a_thread_without_a_name_is_not_passed_over(origin: Origin, adapter_store: Store) -> None:
+    with origin.opened() as saver:
+        graph = programmable(saver)
+        say(graph, "", "say")
+        say(graph, "t", "say")
+    with pytest.raises(NotSupported, match="name is empty"):
+        import_sessions(adapter_store, origin.source)
+    told = import_sessions(adapter_store, origin.source, skip_unreadable=True)
+    assert (told.sessions, told.refused) == (1, 1)
+
+
 def test_damage_is_named(file: Origin, adapter_store: Store) -> None:
     newest = "select max(checkpoint_id) from checkpoints"
     source = broken(
@@ -329,6 +341,10 @@ def test_a_server_that_is_not_there_or_newer(adapter_store: Store, postgres_url:
     with pytest.raises(Unavailable) as caught:
         import_sessions(adapter_store, "postgresql://ada:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
+    assert "check host and port" in str(caught.value)
+    dsn = parse_target(postgres_url).dsn
+    with pytest.raises(Unavailable, match="check the name"):
+        import_sessions(adapter_store, f"{dsn.rpartition('/')[0]}/absent")
     with postgres_origin(postgres_url) as origin:
         with origin.opened() as saver:
             saver.conn.execute("insert into checkpoint_migrations values (99)")

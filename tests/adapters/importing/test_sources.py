@@ -95,13 +95,19 @@ def test_every_importer_has_a_file_here() -> None:
 
 @pytest.mark.parametrize("framework", FILES)
 @pytest.mark.parametrize(
-    ("log", "mode", "told"),
-    [(None, 0o444, "2"), (b"", 0o444, "2"), (b"log", 0o444, "ReadOnly"), (None, 0, "Unavailable")],
+    ("log", "mode", "linked", "told"),
+    [
+        (None, 0o444, False, "2"),
+        (b"", 0o444, False, "2"),
+        (b"log", 0o444, False, "ReadOnly"),
+        (b"log", 0o444, True, "ReadOnly"),
+        (None, 0, False, "Unavailable"),
+    ],
 )
 def test_where_nothing_can_be_written(
-    framework: str, log: bytes | None, mode: int, told: str, tmp_path: Path
+    framework: str, log: bytes | None, mode: int, linked: bool, told: str, tmp_path: Path
 ) -> None:
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory() as name, TemporaryDirectory() as other:
         open_to_all = FILES[framework](tmp_path)
         path = FILES[framework](Path(name))
         for end in ("-wal", "-shm"):
@@ -109,7 +115,11 @@ def test_where_nothing_can_be_written(
         if log is not None:
             path.with_name(path.name + "-wal").write_bytes(log)
         path.chmod(mode)
-        Path(name).chmod(0o555)
+        if linked:
+            path = Path(other, "link")
+            path.symlink_to(Path(name, open_to_all.name))
+        for folder in (name, other):
+            Path(folder).chmod(0o555)
         try:
             done = subprocess.run(
                 [sys.executable, "-c", LOCKED, framework, str(open_to_all), str(path)],
@@ -119,7 +129,8 @@ def test_where_nothing_can_be_written(
                 check=False,
             )
         finally:
-            Path(name).chmod(0o755)
+            for folder in (name, other):
+                Path(folder).chmod(0o755)
     assert (done.stdout, done.stderr) == (f"2\n{told}\n", "")
 
 

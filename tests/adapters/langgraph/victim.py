@@ -46,6 +46,8 @@ def pay(store: Store, journal: Path, call: str) -> str:
 
 def paying(store: Store, journal: Path) -> Any:
     """Each turn: the model asks for the tool, the tool runs, the model answers."""
+    # With durability "async" the first tool may run before the first checkpoint is stored.
+    store.sessions.ensure(SESSION)
 
     def agent(state: State) -> dict[str, Any]:
         messages = state["messages"]
@@ -92,8 +94,6 @@ def turns(graph: Any, count: int, durability: Any) -> None:
 def talk(say: Say, url: str, journal: Path, durability: Any) -> None:
     """Turn after turn, each said when it is done."""
     with Store.open(url) as store:
-        # With durability "async" the first tool may run before the first checkpoint is stored.
-        store.sessions.ensure(SESSION)
         graph = paying(store, journal)
         for _ in range(TURNS_MAX):
             say(turn(graph, durability).encode())

@@ -2,7 +2,8 @@
 
 Every call of the tool adds a line to the file `effects`. `kill` is "model:N", "before:N" or
 "after:N": the process kills itself at the Nth question to the model, or before or after the effect
-of the Nth call. How it ended is written to the file `answer`.
+of the Nth call; "withdraw": when it is about to withdraw a ticket. How it ended is written to the
+file `answer`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from agents import Agent, Runner, function_tool
 
 from ledgerstone import AsyncStore, ids
 from ledgerstone.adapters.openai_agents import LedgerSession
+from ledgerstone.api.tickets import AsyncTickets
 from ledgerstone.errors import Conflict
 from tests.adapters.openai_agents.scripted import Scripted, call, say
 
@@ -69,7 +71,14 @@ def make(session: LedgerSession, effects: str, kill: str, *, approval: bool) -> 
     return Agent(name="desk", model=Worker(kill), tools=[session.once(step)])
 
 
+async def die(*given: object) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 async def main(url: str, effects: str, mode: str, kill: str) -> str:
+    if kill == "withdraw":
+        # The process is forked for this, and nobody else lives in it.
+        AsyncTickets.cancel = die  # type: ignore[assignment, method-assign]
     async with AsyncStore.open(url) as store:
         session = LedgerSession(store, "s")
         agent = make(session, effects, kill, approval=mode in ("ask", "resume"))
@@ -78,7 +87,7 @@ async def main(url: str, effects: str, mode: str, kill: str) -> str:
                 await session.recover()
             given: Any = "Work." if mode in ("begin", "ask") else []
             if mode == "resume":
-                given = await session.load_state(agent)
+                given = await session.load_state(agent) or "Work."
             result = await Runner.run(agent, given, session=session)
             tickets = await session.save_state(result)
         except Conflict as error:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ledgerstone import ids
 from ledgerstone.adapters.openai_agents import LedgerSession
+from ledgerstone.adapters.openai_agents_items import OTHER
 from tests.adapters.conftest import opened
 
 texts = st.text(max_size=12)
@@ -54,6 +55,7 @@ items = st.one_of(
         {"type": st.just("reasoning"), "summary": st.lists(blocks, max_size=2)},
         optional={"encrypted_content": texts, "id": texts},
     ),
+    st.fixed_dictionaries({"type": st.just(OTHER)}, optional={"item": values}),
     st.dictionaries(texts, values, max_size=4),
 )
 steps = st.one_of(

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import SQLiteSession
+from agents import Agent, Runner, SQLiteSession, function_tool
 from agents.extensions.memory import AdvancedSQLiteSession
+from msgspec.structs import replace
 
-from ledgerstone import AsyncStore, Store
+from ledgerstone import AsyncStore, Store, Usage
 from ledgerstone.adapters.importing.openai_sessions import (
     Imported,
     aimport_sessions,
@@ -21,6 +22,7 @@ from ledgerstone.adapters.importing.openai_sessions import (
 )
 from ledgerstone.adapters.openai_agents import LedgerSession
 from ledgerstone.errors import Corrupt, InvalidValue, Misuse, NotADatabase, NotSupported
+from tests.adapters.openai_agents.scripted import Scripted, call, say
 
 
 def said(n: int) -> Any:
@@ -213,6 +215,81 @@ def test_branches_come_along(adapter_store: Store, tmp_path: Path) -> None:
     assert done.messages == len({item["content"] for one in lists.values() for item in one})
     again = import_sessions(adapter_store, path)
     assert (again.messages, again.known) == (0, done.messages)
+
+
+def spent(path: Path, *answers: str, branch: str = "main") -> Usage:
+    """Runs on the SDK's own session, a turn each with a tool call; answers what it counts."""
+
+    async def go() -> Any:
+        theirs = AdvancedSQLiteSession(session_id="a", db_path=path, create_tables=True)
+        if branch != "main":
+            await theirs.create_branch_from_turn(1, branch)
+        for text in answers:
+            model = Scripted([call("find", {}, "c")], [say(text)])
+            agent = Agent(name="clerk", model=model, tools=[find])
+            await theirs.store_run_usage(await Runner.run(agent, "Oslo?", session=theirs))
+        found = await theirs.get_session_usage()
+        theirs.close()
+        return found
+
+    found = asyncio.run(go())
+    tokens = found["input_tokens"], found["output_tokens"]
+    return Usage(*tokens, 40 * found["requests"], 0, 3 * found["requests"], found["total_tokens"])
+
+
+@function_tool
+def find() -> str:
+    """Find."""
+    return "9:40"
+
+
+def test_usage_comes_along_once(adapter_store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "advanced.db"
+    spent(path, "one", "two")
+    wanted = spent(path, "three", branch="other")
+    assert wanted == Usage(600, 60, 240, 0, 18, 660)
+    adapter_store.usage.budget(tokens=10)
+    for usages in (3, 0):
+        assert import_sessions(adapter_store, path).usages == usages
+        (one,) = adapter_store.usage.summary(by=("model", "source"))
+        assert (one.usage, one.calls) == (wanted, 3)
+        assert one.by == {"model": "unknown", "source": "openai-agents"}
+    assert adapter_store.admin.verify("a").ok
+
+
+def test_a_turn_that_went_on_since(adapter_store: Store, tmp_path: Path) -> None:
+    """The SDK replaces its row; what is recorded is what it says then, more or less of it."""
+    path = tmp_path / "advanced.db"
+    wanted = spent(path, "one", "two")
+    import_sessions(adapter_store, path, model="gpt-5")
+    for count in (300, 50, 200):
+        change(f"update turn_usage set input_tokens = {count} where user_turn_number = 1")(path)
+        assert import_sessions(adapter_store, path, model="gpt-5").usages == 1
+        assert import_sessions(adapter_store, path, model="gpt-5").usages == 0
+        (one,) = adapter_store.usage.summary(session="a")
+        assert one.usage == replace(wanted, input=wanted.input - 200 + count)
+
+
+def test_usage_of_two_files_with_one_session(adapter_store: Store, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.db", tmp_path / "two.db"
+    wanted = spent(one, "one") + spent(two, "two")
+    for table in ("agent_sessions", "agent_messages"):
+        change(f"update {table} set created_at = '2025-01-01 10:00:00'")(two)
+    for path in (one, two, one, two):
+        import_sessions(adapter_store, path)
+    (found,) = adapter_store.usage.summary(session="a")
+    assert found.usage == wanted
+
+
+@pytest.mark.parametrize("value", ["-1", "'many'", "1.5", str(1 << 53)])
+def test_usage_that_is_none(adapter_store: Store, tmp_path: Path, value: str) -> None:
+    path = tmp_path / "advanced.db"
+    spent(path, "one", "two")
+    change(f"update turn_usage set output_tokens = {value} where user_turn_number = 1")(path)
+    with pytest.raises(Corrupt, match=r"turn_usage\[1\].output_tokens"):
+        import_sessions(adapter_store, path)
+    done = import_sessions(adapter_store, path, skip_unreadable=True)
+    assert (done.usages, done.unreadable) == (1, 1)
 
 
 def change(statement: str) -> Callable[[Path], None]:

@@ -221,6 +221,8 @@ def test_what_was_left_behind_on_a_branch_is_told_there(store_url: str) -> None:
             session = LedgerSession(store, "s")
             await session.add_items([{"role": "user", "content": "Pay"}])
             other = await session.create_branch("try-2")
+            third = await session.create_branch("try-3")
+            await other.add_items([{"role": "user", "content": "Now"}])
 
             @function_tool
             def pay(eur: int) -> str:
@@ -232,12 +234,14 @@ def test_what_was_left_behind_on_a_branch_is_told_there(store_url: str) -> None:
             assert await tool.on_invoke_tool(context, '{"eur": 5}') == "paid 5"
             later = LedgerSession(store, "s")
             # What is taken away elsewhere says nothing about this branch.
-            await later.add_items([{"role": "user", "content": "No"}])
-            await later.pop_item()
-            assert await later.recover() == []
+            for one in (later, third):
+                await one.add_items([{"role": "user", "content": "No"}])
+                await one.pop_item()
+                assert await one.recover() == []
+            await third.clear_session()
             (told,) = await later.branch("try-2").recover()
             assert told.call_id == "c1"
-            asked, answer = (await later.branch("try-2").get_items())[1:]
+            asked, answer = (await later.branch("try-2").get_items())[2:]
             assert (asked["name"], asked["arguments"]) == ("pay", '{"eur": 5}')
             assert answer == {"type": "function_call_output", "call_id": "c1", "output": "paid 5"}
             assert len(await later.get_items()) == 1
@@ -253,7 +257,7 @@ def test_what_was_left_behind_on_a_branch_is_told_there(store_url: str) -> None:
 def test_what_was_left_behind_on_main_stays_known(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is taken away on a branch, and however many commits ago."""
+    """Whatever is taken away on a branch or said since, and however many commits ago."""
     monkeypatch.setattr("ledgerstone.adapters.openai_agents.left.PAGE", 2)
 
     async def main() -> None:
@@ -269,6 +273,9 @@ def test_what_was_left_behind_on_main_stays_known(
             await other.pop_item()
             await other.clear_session()
             await other.add_items([{"role": "user", "content": "No"}])
+            # An input that was taken back, as the SDK does it when it asks a model again.
+            await session.add_items([{"role": "user", "content": "Well?"}])
+            await session.pop_item()
             (told,) = await LedgerSession(store, "s").recover()
             assert told.call_id == "c1"
             # What is taken away here is taken away.
@@ -290,5 +297,59 @@ def test_agents_as_tools_are_not_wrapped(store_url: str) -> None:
                 LedgerSession(store, "s").once(tool)
             with pytest.raises(InvalidValue, match="FunctionTool"):
                 LedgerSession(store, "s").once("pay")  # type: ignore[arg-type]
+
+    asyncio.run(main())
+
+
+def test_a_call_that_was_cancelled_has_no_outcome(store_url: str) -> None:
+    """A run that took too long is begun again by the same process; the bank may have paid."""
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            session = LedgerSession(store, "s")
+            calls: list[int] = []
+            begun = asyncio.Event()
+
+            @function_tool
+            async def pay(eur: int) -> str:
+                """Pay."""
+                calls.append(eur)
+                begun.set()
+                await asyncio.sleep(60 if len(calls) == 1 else 0)
+                return "paid"
+
+            again = [call("pay", {"eur": 120}, "c2")]
+            agent = Agent(name="a", model=Scripted(PAY, again, DONE), tools=[session.once(pay)])
+            run = asyncio.ensure_future(Runner.run(agent, "Pay", session=session))
+            await begun.wait()
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            with pytest.raises(ExecutionUnresolved):
+                await Runner.run(agent, "Pay", session=session)
+            assert calls == [120]
+
+    asyncio.run(main())
+
+
+def test_a_call_that_timed_out_is_known_as_that(store_url: str) -> None:
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            calls: list[int] = []
+
+            @function_tool(timeout=0.2)
+            async def pay(eur: int) -> str:
+                """Pay."""
+                calls.append(eur)
+                await asyncio.sleep(60 if len(calls) == 1 else 0)
+                return "paid"
+
+            more = [[call("pay", {"eur": n}, f"more{n}")] for n in (1, 2)]
+            for model in (Scripted(PAY, more[0], DONE), Scripted(more[1], DONE)):
+                session = LedgerSession(store, "s")
+                agent = Agent(name="a", model=model, tools=[session.once(pay)])
+                result = await Runner.run(agent, "Pay", session=session)
+                assert result.final_output == "Done."
+            assert calls == [120, 1, 2]
 
     asyncio.run(main())

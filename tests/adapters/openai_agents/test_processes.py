@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store
+from ledgerstone.errors import TicketClosed
 from ledgerstone.testing.faults.processes import PRELOAD, server
 from tests.adapters.openai_agents import desk as desk_of
 
@@ -32,7 +33,7 @@ class Desk:
         process = server().Process(target=desk_of.entry, args=given)
         process.start()
         process.join(TIMEOUT_S)
-        assert process.exitcode == (-signal.SIGKILL if kill else 0)
+        assert process.exitcode == (-signal.SIGKILL if kill else 0), self.answer.read_text("utf-8")
         return self.answer.read_text("utf-8")
 
     @property
@@ -148,3 +149,25 @@ def test_killed_after_the_approval(lasting_url: str, tmp_path: Path, kill: str) 
     desk.decide()
     assert desk.run("resume").startswith("asked")
     assert desk.done == ["1"]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("mode", ["ask", "begin"])
+def test_killed_before_the_old_question_is_withdrawn(
+    lasting_url: str, tmp_path: Path, mode: str
+) -> None:
+    """The run that asked was given up, for one that asks anew or for one that ends."""
+    desk = Desk(lasting_url, tmp_path)
+    _, old = desk.run("ask").split()
+    desk.run(mode, "withdraw")
+    # Whoever comes next takes the question back, whether he goes on with a state or begins.
+    word, *asked = desk.run("resume").split()
+    with Store.open(lasting_url) as store:
+        waiting = store.tickets.inbox(session="s").items
+        assert [one.id for one in waiting] == asked
+        assert old not in asked
+        with pytest.raises(TicketClosed, match="withdrawn"):
+            store.tickets.resolve(old, "approve", by="ada")
+        for ticket in asked:
+            store.tickets.resolve(ticket, "approve", by="ada")
+    assert word == ("asked" if mode == "ask" else "ended")

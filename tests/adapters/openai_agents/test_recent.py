@@ -36,7 +36,11 @@ class Talk:
 
     def item(self) -> Any:
         self.count += 1
-        return {"role": "user", "content": [{"type": "input_text", "text": f"say {self.count}"}]}
+        said: dict[str, Any] = {"type": "input_text", "text": f"say {self.count}"}
+        if self.chance.random() < 0.02:
+            # What a store keeps, and a packed copy can not say.
+            said["more"] = self.chance.choice([1 << 70, "\ud800"])
+        return {"role": "user", "content": [said]}
 
     async def some(self) -> str | None:
         found = await self.store.messages.history("s")

@@ -237,3 +237,37 @@ def test_a_question_of_an_agent_that_serves_as_a_tool(store_url: str) -> None:
             assert (result.final_output, inner.paid) == ("Done.", [120])
 
     asyncio.run(main())
+
+
+def test_a_question_whose_time_is_over_is_a_no(store_url: str) -> None:
+    """Without a worker that settles it: nobody could answer it, and nobody would ask again."""
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            desk = Desk(LedgerSession(store, "s"), PAY_TWO, DONE)
+            first, _ = await desk.session.save_state(await desk.start(), expires_s=0.5)
+            await store.tickets.resolve(first.id, "approve", by="ada")
+            await asyncio.sleep(0.6)
+            result = await desk.resume()
+            assert (result.final_output, desk.paid) == ("Done.", [120])
+            assert desk.outputs() == ["paid 120", "Nobody decided on this call."]
+
+    asyncio.run(main())
+
+
+def test_two_that_save_at_once_leave_one_state(store_url: str) -> None:
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            session = LedgerSession(store, "s")
+            one, two = Desk(session, PAY, DONE), Desk(session, PAY_TWO, DONE)
+            ends = [await one.start(), await two.start()]
+            await asyncio.gather(*(session.save_state(end) for end in ends))
+            state = await session.load_state(two.agent)
+            assert state is not None
+            waiting = {ticket.call_id for ticket in (await store.tickets.inbox()).items}
+            assert waiting == {item.call_id for item in state.get_interruptions()}
+            await session.save_state(await Runner.run(two.agent, "No", session=session))
+            assert await session.load_state(two.agent) is None
+            assert (await store.tickets.inbox()).items == []
+
+    asyncio.run(main())

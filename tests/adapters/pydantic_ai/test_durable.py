@@ -307,6 +307,37 @@ def test_two_workers_without_a_lease(adapter_store: Store, monkeypatch: pytest.M
     assert made == [1]
 
 
+def test_two_workers_try_again_what_failed(
+    adapter_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both see that it failed: one acts, the other is told that it can not know."""
+    made: list[str] = []
+
+    async def fail() -> str:
+        raise OSError("no network")
+
+    async def act() -> str:
+        made.append("paid")
+        await asyncio.sleep(0.05)
+        return "done"
+
+    async def work(body: Any) -> object:
+        async with LedgerDurability(adapter_store).task("t") as task:
+            return await task.execute("pay", body, repeatable=False)
+
+    async def go() -> list[Any]:
+        with pytest.raises(OSError, match="no network"):
+            await work(fail)
+        (failed,) = adapter_store.executions.list(session="t")
+        monkeypatch.setattr(adapter_store.executions, "get", lambda id: failed)
+        return list(await asyncio.gather(work(act), work(act), return_exceptions=True))
+
+    answers = asyncio.run(go())
+    assert made == ["paid"]
+    assert answers.count("done") == 1
+    assert sum(isinstance(one, ExecutionUnresolved) for one in answers) == 1
+
+
 def _die(url: str, log: Path, where: str, what: str) -> None:
     script = Path(dying.__file__)
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
 
 from ledgerstone import Store
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, listing
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, listing
 from ledgerstone.errors import InvalidValue
 
 COUNT = 23
@@ -20,8 +20,8 @@ def asked(text: str) -> list[ModelMessage]:
     return [ModelRequest(parts=[UserPromptPart(text)])]
 
 
-def filled(store: Store) -> LedgerConversationStore:
-    talks = LedgerConversationStore(store, scope="ada")
+def filled(store: Store) -> LedgerSavedConversations:
+    talks = LedgerSavedConversations(store, scope="ada")
 
     async def go() -> None:
         for n in range(COUNT):
@@ -34,7 +34,7 @@ def filled(store: Store) -> LedgerConversationStore:
 
 def test_pages(adapter_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     talks = filled(adapter_store)
-    other = LedgerConversationStore(adapter_store, scope="bob")
+    other = LedgerSavedConversations(adapter_store, scope="bob")
     monkeypatch.setattr(listing, "PAGE_MAX", 5)
 
     async def go() -> None:

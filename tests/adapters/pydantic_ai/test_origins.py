@@ -22,7 +22,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai_harness.step_persistence.conversations import ConversationConflict
 
 from ledgerstone import AsyncStore, Store, assistant, user
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, chains
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, chains
 from ledgerstone.records.parts import Image, Text
 from tests.adapters.pydantic_ai.samples import PNG, on_store
 
@@ -35,12 +35,12 @@ def test_a_session_of_other_origin(store_url: str, colour: str) -> None:
         made = store.messages.append("trip", *said, create=True)
         if not isinstance(made, list):
             await made
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         read = await conversations.read("trip")
         assert read is not None
         result = await Agent(TestModel()).run("and mine?", conversation=read.conversation)
         # A store that did not hand the messages out knows them as well.
-        elsewhere = LedgerConversationStore(store)
+        elsewhere = LedgerSavedConversations(store)
         stored = await elsewhere.write(result.conversation, expected_revision=read.revision)
         listed = store.messages.history("trip")
         history = listed if isinstance(listed, list) else await listed
@@ -62,7 +62,7 @@ def test_a_picture_of_other_origin(adapter_store: Store) -> None:
     ref = adapter_store.blobs.put(PNG, media_type="image/png").ref
     said = user(["look", Image(blob=ref, media_type="image/png")])
     adapter_store.messages.append("trip", said, create=True)
-    conversations = LedgerConversationStore(adapter_store)
+    conversations = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         read = await conversations.read("trip")
@@ -73,7 +73,7 @@ def test_a_picture_of_other_origin(adapter_store: Store) -> None:
         (picture,) = [one for one in prompt.content if isinstance(one, BinaryContent)]
         assert picture.data == PNG
         result = await Agent(TestModel()).run("well?", conversation=read.conversation)
-        await LedgerConversationStore(adapter_store).write(
+        await LedgerSavedConversations(adapter_store).write(
             result.conversation, expected_revision=read.revision
         )
 
@@ -96,11 +96,11 @@ def test_messages_of_an_older_version(
         return [{k: v for k, v in one.items() if k != "metadata"} for one in dump(messages)]
 
     monkeypatch.setattr(chains, "dump", older)
-    asyncio.run(LedgerConversationStore(adapter_store).write(talk, expected_revision=None))
+    asyncio.run(LedgerSavedConversations(adapter_store).write(talk, expected_revision=None))
     monkeypatch.undo()
 
     async def go() -> None:
-        conversations = LedgerConversationStore(adapter_store)
+        conversations = LedgerSavedConversations(adapter_store)
         read = await conversations.read("c")
         assert read is not None
         longer = replace(read.conversation, messages=[*read.conversation.messages, *talk.messages])
@@ -124,14 +124,14 @@ def test_messages_that_were_amended(adapter_store: Store) -> None:
         ],
         conversation_id="c",
     )
-    asyncio.run(LedgerConversationStore(adapter_store).write(talk, expected_revision=None))
+    asyncio.run(LedgerSavedConversations(adapter_store).write(talk, expected_revision=None))
     asked, _, result, said = adapter_store.messages.history("c")
     adapter_store.messages.amend(asked, parts=[Text("see nothing")])
     adapter_store.messages.amend(result, parts=[Text("nothing to see")])
     adapter_store.messages.amend(said, parts=[])
 
     async def go() -> None:
-        read = await LedgerConversationStore(adapter_store).read("c")
+        read = await LedgerSavedConversations(adapter_store).read("c")
         assert read is not None
         first, call, third, last = read.conversation.messages
         assert [part.content for part in (*first.parts, *third.parts)] == [
@@ -141,7 +141,7 @@ def test_messages_that_were_amended(adapter_store: Store) -> None:
         assert (call, last.parts) == (talk.messages[1], [])
         fresh = ModelResponse(parts=[TextPart("painted again")])
         more = replace(read.conversation, messages=[*read.conversation.messages, fresh])
-        await LedgerConversationStore(adapter_store).write(more, expected_revision=read.revision)
+        await LedgerSavedConversations(adapter_store).write(more, expected_revision=read.revision)
 
     asyncio.run(go())
     head = adapter_store.sessions.head("c")

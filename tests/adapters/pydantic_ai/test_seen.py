@@ -20,7 +20,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import Store, assistant, user
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, LedgerStepStore
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, LedgerStepStore
 from ledgerstone.adapters.pydantic_ai.heads import Heads, Place
 from ledgerstone.records.parts import Text
 from tests.adapters.pydantic_ai.samples import PNG
@@ -41,7 +41,7 @@ def texts(store: Store, id: str = "c") -> list[str]:
 def test_what_was_read_may_be_rewritten(adapter_store: Store) -> None:
     """A history of other origin, cut by who has read it; who has not only goes on from it."""
     adapter_store.messages.append("c", user("a"), assistant("b"), create=True)
-    talks = LedgerConversationStore(adapter_store)
+    talks = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         first = await talks.read("c")
@@ -65,7 +65,7 @@ def test_what_was_read_may_be_rewritten(adapter_store: Store) -> None:
 
 def test_what_was_got_may_be_rewritten(adapter_store: Store) -> None:
     """The same with the numbers of the harness."""
-    talks = LedgerConversationStore(adapter_store)
+    talks = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         made = ConversationSummary(id="c", workspace="/w")
@@ -90,7 +90,7 @@ def test_what_was_got_may_be_rewritten(adapter_store: Store) -> None:
 
 
 def test_a_branch_begins_with_what_its_head_had(adapter_store: Store) -> None:
-    talks = LedgerConversationStore(adapter_store)
+    talks = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         result = await Agent(TestModel()).run("hello")
@@ -117,7 +117,7 @@ def test_a_branch_begins_with_what_its_head_had(adapter_store: Store) -> None:
 def test_steps_come_before_the_first_write(adapter_store: Store) -> None:
     """A run with its steps kept makes the session; the conversation is still a new one, once."""
     steps = LedgerStepStore(adapter_store, user="ada")
-    talks = LedgerConversationStore(adapter_store, scope="ada")
+    talks = LedgerSavedConversations(adapter_store, scope="ada")
     agent = Agent(TestModel(), capabilities=[StepPersistence(store=steps)])
 
     async def go() -> None:
@@ -133,7 +133,7 @@ def test_steps_come_before_the_first_write(adapter_store: Store) -> None:
 
 def test_writing_a_branch_forgets_no_steps(adapter_store: Store) -> None:
     """What the steps of a run added to main stays known as theirs."""
-    steps, talks = LedgerStepStore(adapter_store), LedgerConversationStore(adapter_store)
+    steps, talks = LedgerStepStore(adapter_store), LedgerSavedConversations(adapter_store)
     agent = Agent(TestModel(), capabilities=[StepPersistence(store=steps)])
 
     async def go() -> None:
@@ -152,7 +152,7 @@ def test_writing_a_branch_forgets_no_steps(adapter_store: Store) -> None:
 @pytest.mark.parametrize("how", ["deleted", "amended"])
 def test_what_was_taken_away_does_not_come_back(adapter_store: Store, how: str, which: int) -> None:
     """Neither with a list of before, nor with the snapshot of a run that has one."""
-    talks, steps = LedgerConversationStore(adapter_store), LedgerStepStore(adapter_store)
+    talks, steps = LedgerSavedConversations(adapter_store), LedgerStepStore(adapter_store)
     picture = BinaryContent(PNG, media_type="image/png")
     before = talk("a", "b")
     before.messages.insert(which, ModelRequest(parts=[UserPromptPart(["secret", picture])]))
@@ -167,7 +167,7 @@ def test_what_was_taken_away_does_not_come_back(adapter_store: Store, how: str, 
         longer = replace(before, messages=[*before.messages, ask("d")])
         read = await talks.read("c")
         assert read is not None
-        for store in (talks, LedgerConversationStore(adapter_store)):
+        for store in (talks, LedgerSavedConversations(adapter_store)):
             with pytest.raises(ConversationConflict, match="Reload"):
                 await store.write(longer, expected_revision=stored.revision)
         for kept in (steps, LedgerStepStore(adapter_store)):
@@ -203,8 +203,8 @@ class Interfering(Heads):
         return place
 
 
-def interfered(store: Store, act: Callable[[], Any]) -> LedgerConversationStore:
-    talks = LedgerConversationStore(store, scope="ada")
+def interfered(store: Store, act: Callable[[], Any]) -> LedgerSavedConversations:
+    talks = LedgerSavedConversations(store, scope="ada")
     talks._heads = Interfering(store, "ada", act)
     return talks
 
@@ -222,16 +222,16 @@ def in_a_thread(act: Callable[[], None]) -> Callable[[], None]:
 
 def test_a_session_that_was_made_again(adapter_store: Store) -> None:
     """At the same revision, behind the back of whoever looked: nothing of the new one is lost."""
-    talks = LedgerConversationStore(adapter_store, scope="ada")
+    talks = LedgerSavedConversations(adapter_store, scope="ada")
 
     def again() -> None:
         adapter_store.sessions.purge("c")
         asyncio.run(talks.write(talk("of another life"), expected_revision=None))
 
-    def writes(here: LedgerConversationStore, revision: str) -> Any:
+    def writes(here: LedgerSavedConversations, revision: str) -> Any:
         return here.write(talk("a", "b"), expected_revision=revision)
 
-    def removes(here: LedgerConversationStore, revision: str) -> Any:
+    def removes(here: LedgerSavedConversations, revision: str) -> Any:
         return here.remove("c", expected_revision=revision)
 
     for act in (writes, removes):
@@ -243,7 +243,7 @@ def test_a_session_that_was_made_again(adapter_store: Store) -> None:
 
 
 def test_a_session_that_goes_or_comes(adapter_store: Store) -> None:
-    talks = LedgerConversationStore(adapter_store, scope="ada")
+    talks = LedgerSavedConversations(adapter_store, scope="ada")
     stored = asyncio.run(talks.write(talk("a"), expected_revision=None))
 
     def gone() -> None:

@@ -31,7 +31,7 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, LedgerStepStore
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, LedgerStepStore
 from ledgerstone.errors import InvalidValue
 from tests.adapters.pydantic_ai.samples import dumped, on_store, same, some_messages
 
@@ -99,7 +99,7 @@ def test_the_conversation_is_in_the_session(adapter_store: Store) -> None:
 
 def test_beside_a_conversation_store(adapter_store: Store) -> None:
     """Both write to one session, and neither is a conflict for the other."""
-    steps, talks = LedgerStepStore(adapter_store), LedgerConversationStore(adapter_store)
+    steps, talks = LedgerStepStore(adapter_store), LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         agent = Agent(TestModel(), capabilities=[StepPersistence(store=steps)])

@@ -202,3 +202,28 @@ def test_many_events_and_calls(adapter_store: Store) -> None:
         assert len(await steps.list_unresolved_tool_effects(run_id="r")) == 120
 
     asyncio.run(go())
+
+
+def test_calls_whose_names_look_alike(adapter_store: Store) -> None:
+    """Of two runs, or one that looks like the second attempt of another."""
+    steps = LedgerStepStore(adapter_store)
+    told = [("a", "b:c"), ("a:b", "c"), ("a", "x"), ("a", "x"), ("a", "x#2")]
+
+    async def go() -> None:
+        for run in ("a", "a:b"):
+            await steps.register_run(RunRecord(run_id=run, conversation_id="talk"))
+        for n, (run, call) in enumerate(told):
+            record = ToolEffectRecord(
+                run_id=run, tool_call_id=call, tool_name=f"t{n}", status="started"
+            )
+            await steps.record_tool_effect(record)
+        for run, call, tool in (("a", "b:c", "t0"), ("a", "x", "t3"), ("a:b", "c", "t1")):
+            found = await steps.get_tool_effect(run_id=run, tool_call_id=call)
+            assert found is not None
+            assert (found.run_id, found.tool_call_id, found.tool_name) == (run, call, tool)
+        left = await steps.list_unresolved_tool_effects(run_id="a")
+        assert {one.tool_name for one in left} == {"t0", "t3", "t4"}
+
+    asyncio.run(go())
+    told_anew = [one for one in adapter_store.executions.list(session="talk") if one.resolved]
+    assert [one.tool for one in told_anew] == ["t2"]

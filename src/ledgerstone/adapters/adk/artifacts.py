@@ -14,7 +14,7 @@ from google.adk.artifacts.base_artifact_service import (
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
-from ledgerstone.adapters.adk.keys import ADK, owner_id
+from ledgerstone.adapters.adk.keys import ADK, name_of, owner_id
 from ledgerstone.adapters.adk.part_bytes import is_absent, media_type, packed, unpacked
 from ledgerstone.adapters.adk.places import place_of
 from ledgerstone.adapters.faces import AnyStore, Faces, of
@@ -188,7 +188,7 @@ class LedgerArtifactService(BaseArtifactService):
         return await of(method(name, *args, **owner, **options))
 
     async def _session(self, app: str, user: str, session: str) -> str:
-        return await place_of(self._store, app, user, session.strip(), unowned=self._unowned)
+        return await place_of(self._store, app, user, name_of(session), unowned=self._unowned)
 
 
 def _check_reference(part: types.Part, app: str, user: str, session: str | None) -> None:

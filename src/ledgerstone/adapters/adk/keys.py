@@ -17,6 +17,11 @@ def store_id(app_name: str, user_id: str, session_id: str) -> str:
     return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"), session_id)
 
 
+def name_of(session_id: str | None) -> str:
+    """The id of a session as ADK compares it; empty for none."""
+    return _text(session_id or "", "session_id").strip()
+
+
 def owner_id(app_name: str, user_id: str) -> str:
     """Whom artifacts of a user belong to: a user of one app is not the same one of another."""
     return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"))

@@ -9,14 +9,15 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.session import Session as AdkSession
 
-from ledgerstone.adapters.adk.events import events_of
-from ledgerstone.adapters.adk.keys import store_id
+from ledgerstone.adapters.adk.events import natives_of
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead, GetSession
 from ledgerstone.records.sessions import Session
 
 PREFIX = "ledgerstone:"
+JOINED = 50
+"""So many messages are looked at for the last event: of others, several may be one."""
 STALE = (
     "The session has been modified in storage since it was loaded. "
     "Please reload the session before appending more events."
@@ -49,21 +50,20 @@ def as_listed(session: Session) -> Seen:
     return Seen(session.id, session.incarnation, updated_us=session.updated_us)
 
 
-async def place(store: AnyStore, session: AdkSession) -> tuple[Seen, int]:
-    """Where the object's session is, and the revision that it must still be at.
+async def seen(store: AnyStore, session: AdkSession, id: str) -> tuple[Seen, int]:
+    """What the object saw of the session with this id, and the revision that it must still be at.
 
     An object that another service made, or a program by hand, has seen what its last event says.
     """
-    known = _read(session)
+    known = read(session)
     if known is not None and known.revision is not None:
         return known, known.revision
-    id = store_id(session.app_name, session.user_id, session.id) if known is None else known.id
     tenant: Any = store.tenant
     stored, head, last = await of(
         store.read(
             GetSession(tenant=tenant, id=id),
             GetHead(tenant=tenant, id=id),
-            ReadMessages(tenant=tenant, session=id, last=1),
+            ReadMessages(tenant=tenant, session=id, last=JOINED),
         )
     )
     if stored is None:
@@ -71,16 +71,14 @@ async def place(store: AnyStore, session: AdkSession) -> tuple[Seen, int]:
     now = as_listed(stored)
     if known is not None and known != now:
         raise StaleSessionError(STALE)
-    if known is None and _ids(events_of(last)) != _ids(session.events[-1:]):
+    shown = [event.id for event in session.events[-1:]]
+    if known is None and [native["id"] for native in natives_of(last)][-1:] != shown:
         raise StaleSessionError("The session has events in storage that this object has not seen.")
     return now, 0 if head is None else head.revision
 
 
-def _ids(events: list[Any]) -> list[str]:
-    return [event.id for event in events[-1:]]
-
-
-def _read(session: AdkSession) -> Seen | None:
+def read(session: AdkSession) -> Seen | None:
+    """What the object says that it has seen; None for one that this service did not make."""
     mark = session._storage_update_marker
     if mark is None or not mark.startswith(PREFIX):
         return None

@@ -20,8 +20,10 @@ from ledgerstone.adapters.adk.words import score, words_of
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
+from ledgerstone.commands.memories import GetMemories, MemoryName
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
+from ledgerstone.intake.memories import namespace_text
 from ledgerstone.records.memories import Memory, Remember
 
 RESULTS = 10
@@ -29,6 +31,8 @@ BATCH = 500
 GONE: dict[str, Any] = {"gone": True}
 """What stays of a deleted memory: adding its session again must not bring it back."""
 
+Made: TypeAlias = list[tuple[str, dict[str, Any]]]
+"""Memories by their keys."""
 Vectors: TypeAlias = Sequence[Sequence[float]]
 Embed: TypeAlias = Callable[[list[str]], Vectors | Awaitable[Vectors]]
 
@@ -142,7 +146,7 @@ class LedgerMemoryService(BaseMemoryService):
     async def _keep(
         self,
         space: tuple[str, ...],
-        made: list[tuple[str, dict[str, Any]]],
+        made: Made,
         metadata: dict[str, Any],
         *,
         if_absent: bool,
@@ -150,14 +154,24 @@ class LedgerMemoryService(BaseMemoryService):
         ttl_s = metadata.get("ttl_s")
         for first in range(0, len(made), BATCH):
             part = made[first : first + BATCH]
+            if self._embed is not None and if_absent:
+                part = await self._faces.later(self._absent(space, part))
             vectors: Sequence[Any] = [None] * len(part)
-            if self._embed is not None:
+            if self._embed is not None and part:
                 vectors = await self._vectors([_text(value) for _, value in part])
             changes = [
                 Remember(space, key, value, ttl_s, vector, self._model, if_absent=if_absent)
                 for (key, value), vector in zip(part, vectors, strict=True)
             ]
-            await self._faces.later(ask(self._store.memories.batch, changes))
+            if changes:
+                await self._faces.later(ask(self._store.memories.batch, changes))
+
+    async def _absent(self, space: tuple[str, ...], made: Made) -> Made:
+        """What is not there yet: vectors are not made for nothing."""
+        tenant: Any = self._store.tenant
+        names = tuple(MemoryName(namespace_text(space), key) for key, _ in made)
+        (found,) = await of(self._store.read(GetMemories(tenant=tenant, names=names)))
+        return [one for one, known in zip(made, found, strict=True) if known is None]
 
     async def _vectors(self, texts: list[str]) -> Vectors:
         assert self._embed is not None

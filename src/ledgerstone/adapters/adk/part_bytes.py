@@ -12,6 +12,7 @@ TEXT = "text/plain"
 BYTES = "application/octet-stream"
 LONE = "surrogatepass"
 """Half a character, which some models give, comes back as it was."""
+_ABSENT = types.Part(inline_data=types.Blob(mime_type=BYTES, data=b""))
 
 
 def packed(part: types.Part) -> tuple[bytes, dict[str, Any]]:
@@ -25,7 +26,7 @@ def packed(part: types.Part) -> tuple[bytes, dict[str, Any]]:
         return part.text.encode("utf-8", LONE), rest
     if part.file_data is not None:
         uri: str = rest["fileData"].pop("fileUri", "")
-        return uri.encode(), rest
+        return uri.encode("utf-8", LONE), rest
     raise InputValidationError("Not supported artifact type.")
 
 
@@ -35,7 +36,7 @@ def unpacked(data: bytes, rest: dict[str, Any], media_type: str | None) -> types
         return types.Part.model_validate({**rest, "text": data.decode("utf-8", LONE)})
     if "fileData" in rest:
         return types.Part.model_validate(
-            {**rest, "fileData": {**rest["fileData"], "fileUri": data.decode()}}
+            {**rest, "fileData": {**rest["fileData"], "fileUri": data.decode("utf-8", LONE)}}
         )
     part = types.Part.model_validate(rest or {"inlineData": {"mimeType": media_type or BYTES}})
     if part.inline_data is not None:
@@ -56,5 +57,4 @@ def media_type(part: types.Part) -> str | None:
 
 def is_absent(part: types.Part) -> bool:
     """Whether it is what a rewind saves in the place of an artifact that was not there before."""
-    inline = part.inline_data
-    return inline is not None and inline.mime_type == BYTES and not inline.data
+    return part == _ABSENT

@@ -10,19 +10,22 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session as AdkSession
 
 from ledgerstone.adapters.adk import marks, states
-from ledgerstone.adapters.adk.events import US_PER_S, events_of, times_of
-from ledgerstone.adapters.adk.keys import app_space, user_space
+from ledgerstone.adapters.adk.events import US_PER_S, events_of, natives_of, time_of
+from ledgerstone.adapters.adk.keys import ADK, app_space, user_space
 from ledgerstone.adapters.adk.marks import Seen
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.commands import Query
 from ledgerstone.commands.memories import SearchMemories
-from ledgerstone.commands.nodes import ListMessages, ReadMessages
+from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
+from ledgerstone.formats import origin
 from ledgerstone.intake.memories import namespace_text
 from ledgerstone.records.memories import Memory
+from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
 
-PAGE = 200
+FEW, MORE = 50, 4
+"""So many messages are asked for first when a time is given, and so many times as many then."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -57,32 +60,33 @@ class Found(msgspec.Struct, frozen=True):
 
 
 async def load(store: AnyStore, id: str, app: str, user: str, want: Wanted) -> Found | None:
-    """The live session with this id in the store, or None."""
+    """The live session with this id in the store, or None.
+
+    A few messages are read, and more when those are not enough, each time with everything else:
+    the cost follows the answer, not the history, and the answer is of one moment.
+    """
     tenant: Any = store.tenant
-    queries: list[Query[Any]] = [
+    around: list[Query[Any]] = [
         GetSession(tenant=tenant, id=id),
         GetHead(tenant=tenant, id=id),
         GetDocument(tenant=tenant, session=id, name="state"),
         *layer_queries(tenant, app, user),
     ]
-    if want.recent != 0:
-        queries.append(_messages(tenant, id, want))
-    session, head, document, of_app, of_user, *more = await of(store.read(*queries))
-    if session is None or session.deleted_us is not None:
-        return None
-    events: list[Event] = []
-    if more:
-        page = more[0]
-        if isinstance(page, list):
-            events = events_of(page)
-        else:
-            events = await _since(store, id, page, want)
-    return Found(
-        session,
-        0 if head is None else head.revision,
-        states.merged(document, of_app, of_user),
-        _cut(events, want),
-    )
+    last = FEW if want.recent is None and want.after is not None else want.recent
+    while True:
+        asked = [] if last == 0 else [ReadMessages(tenant=tenant, session=id, last=last)]
+        found = await of(store.read(*around, *asked))
+        session, head, document, of_app, of_user = found[: len(around)]
+        if session is None or session.deleted_us is not None:
+            return None
+        messages = found[-1] if asked else []
+        natives = natives_of(messages)
+        if not last or len(messages) < last or _suffices(messages, natives, want):
+            break
+        last *= MORE
+    revision = 0 if head is None else head.revision
+    events = events_of(_cut(natives, want))
+    return Found(session, revision, states.merged(document, of_app, of_user), events)
 
 
 def layer_queries(tenant: str, app: str, user: str | None) -> tuple[Query[list[Memory]], ...]:
@@ -99,38 +103,20 @@ def as_adk(seen: Seen, name: str, app: str, user: str, **fields: Any) -> AdkSess
     return made
 
 
-def _messages(tenant: str, id: str, want: Wanted) -> Query[Any]:
-    if want.after is not None and want.recent is None:
-        return ListMessages(tenant=tenant, session=id, newest_first=True, limit=PAGE)
-    return ReadMessages(tenant=tenant, session=id, last=want.recent)
+def _suffices(messages: list[Message], natives: list[dict[str, Any]], want: Wanted) -> bool:
+    """Whether what is wanted is among it. The first may be the rest of an event of others."""
+    if want.recent is None:
+        return any(time_of(native) < (want.after or 0) for native in natives)
+    return len(natives) - (origin(messages[0]) != ADK) >= want.recent
 
 
-async def _since(store: AnyStore, id: str, page: Any, want: Wanted) -> list[Event]:
-    """Newest first until one is older: the cost follows the answer, not the history."""
-    tenant: Any = store.tenant
-    found = list(page.items)
-    while page.has_more and not _reaches(page.items, want):
-        last = page.items[-1]
-        query = ListMessages(
-            tenant=tenant, session=id, newest_first=True, limit=PAGE, after=(last.seq, last.ord)
-        )
-        (page,) = await of(store.read(query))
-        found += page.items
-    return events_of(reversed(found))
-
-
-def _reaches(items: list[Any], want: Wanted) -> bool:
-    """Whether a page has an event before the wanted time."""
-    return any(at < (want.after or 0) for at in times_of(reversed(items)))
-
-
-def _cut(events: list[Event], want: Wanted) -> list[Event]:
+def _cut(natives: list[dict[str, Any]], want: Wanted) -> list[dict[str, Any]]:
     """The newest so many; of them what follows the last one that is older than the time."""
     if want.recent is not None:
-        events = events[-want.recent :] if want.recent else []
+        natives = natives[-want.recent :] if want.recent else []
     if want.after is None:
-        return events
-    for n in range(len(events) - 1, -1, -1):
-        if events[n].timestamp < want.after:
-            return events[n + 1 :]
-    return events
+        return natives
+    for n in range(len(natives) - 1, -1, -1):
+        if time_of(natives[n]) < want.after:
+            return natives[n + 1 :]
+    return natives

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
@@ -68,6 +68,7 @@ def _split(uri: str) -> tuple[str, str]:
         raise InvalidValue("uri", f"{SCHEME}:///agent.db or {SCHEME}+<url of a store> expected")
     asked = parse_qsl(parts.query, keep_blank_values=True)
     tenant = dict(asked).get("tenant", TENANT)
-    query = urlencode([(key, value) for key, value in asked if key != "tenant"])
+    rest = [(key, value) for key, value in asked if key != "tenant"]
+    query = urlencode(rest, quote_via=quote)  # For a database a plus is no space.
     # By hand: urlunsplit takes the slashes of an absolute path for those of a missing host.
     return f"{scheme}://{parts.netloc}{parts.path}{'?' if query else ''}{query}", tenant

@@ -23,8 +23,14 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.adk import listing, marks, states
-from ledgerstone.adapters.adk.events import US_PER_S, message_of, native_of
-from ledgerstone.adapters.adk.keys import metadata_of, store_id, user_space
+from ledgerstone.adapters.adk.events import (
+    US_PER_S,
+    events_of,
+    message_of,
+    native_of,
+    natives_of,
+)
+from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, user_space
 from ledgerstone.adapters.adk.marks import Seen
 from ledgerstone.adapters.adk.places import place_of
 from ledgerstone.adapters.adk.reading import Wanted, load, wanted
@@ -37,6 +43,7 @@ from ledgerstone.errors import (
     TurnConflict,
 )
 from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import TurnCommitted
 
@@ -69,7 +76,7 @@ class LedgerSessionService(BaseSessionService):
         session_id: str | None = None,
     ) -> AdkSession:
         """A new session with its state, in one commit. AlreadyExistsError, InvalidValue."""
-        name = (session_id or "").strip() or ids.new_id()
+        name = name_of(session_id) or ids.new_id()
         return await self._faces.later(self._create(app_name, user_id, name, state))
 
     async def _create(
@@ -100,7 +107,7 @@ class LedgerSessionService(BaseSessionService):
     ) -> AdkSession | None:
         """The session with the events that are asked for, or None; from one snapshot."""
         want = wanted(config)
-        name = (session_id or "").strip()
+        name = name_of(session_id)
         if not name:
             return None
         return await self._faces.later(self._get(app_name, user_id, name, want))
@@ -126,7 +133,7 @@ class LedgerSessionService(BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove it for good, with its events and artifacts; the other states stay."""
-        await self._faces.later(self._delete(app_name, user_id, (session_id or "").strip()))
+        await self._faces.later(self._delete(app_name, user_id, name_of(session_id)))
 
     async def _delete(self, app: str, user: str, name: str) -> None:
         if name:
@@ -151,31 +158,50 @@ class LedgerSessionService(BaseSessionService):
         if not event.id:
             event.id = Event.new_id()
         async with self._alone(session):
-            storing = asyncio.ensure_future(self._store_event(session, event))
-            try:
-                return await asyncio.shield(storing)
-            except asyncio.CancelledError:
-                # It may be in the store already: the object must know before others go on with it.
-                await asyncio.wait([storing])
-                raise
+            return await _finished(asyncio.ensure_future(self._store_event(session, event)))
 
     async def _store_event(self, session: AdkSession, event: Event) -> Event:
-        seen, answer = await self._faces.later(self._append(session, event))
-        marks.put(session, seen)
-        moment = answer.created_us / US_PER_S
-        session.last_update_time = max(session.last_update_time, moment)
-        if answer.replayed and any(one.id == event.id for one in session.events):
+        stored = await self._faces.later(self._append(session, event))
+        if stored is None:
             return event
+        seen, moment_us = stored
+        marks.put(session, seen)
+        session.last_update_time = max(session.last_update_time, moment_us / US_PER_S)
         return await super().append_event(session, event)
 
-    async def _append(self, session: AdkSession, event: Event) -> tuple[Seen, TurnCommitted]:
+    async def _append(self, session: AdkSession, event: Event) -> tuple[Seen, int] | None:
+        """What the object has seen with this event, and when; None when it was stored before."""
         message = message_of(native_of(event))
         # Not as the event has it: there a None within a model is left out.
         delta = states.json_state(event.actions.state_delta)
-        seen, revision = await marks.place(self._store, session)
+        known = marks.read(session)
+        if known is None:
+            id = await self._place(session.app_name, session.user_id, name_of(session.id))
+        else:
+            id = known.id
+        try:
+            seen, revision = await marks.seen(self._store, session, id)
+            answer = await self._commit(session, seen, revision, message, delta)
+        except (StaleSessionError, AlreadyExistsError):
+            if await self._has(id, message):
+                return None
+            raise
+        if answer.replayed and answer.revision != revision + 1:
+            # Among what the object knows, or beyond more that it has not seen.
+            return None
+        return Seen(seen.id, seen.incarnation, answer.revision), answer.created_us
+
+    async def _commit(
+        self,
+        session: AdkSession,
+        seen: Seen,
+        revision: int,
+        message: Message,
+        delta: dict[str, Any],
+    ) -> TurnCommitted:
         turn = self._store.turns.begin(
             self._target(seen.id),
-            id=ids.derive("adk", event.id),
+            id=ids.derive("adk", message.id),
             expected_revision=revision,
             expected_incarnation=seen.incarnation,
         )
@@ -185,15 +211,21 @@ class LedgerSessionService(BaseSessionService):
             # It was used already: a budget can not take it back, but the next call meets it.
             turn.use(message.body.model or "unknown", message.usage, over_budget=True)
         try:
-            answer: TurnCommitted = await of(turn.commit())
+            return await of(turn.commit())
         except (SessionNotFound, SessionDeleted) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except RevisionMoved as error:
             raise StaleSessionError(marks.STALE) from error
         except (AlreadyExists, TurnConflict) as error:
-            raise AlreadyExistsError(f"Event {event.id} exists with other content.") from error
-        # A repeated one may be older than what the object knows.
-        return Seen(seen.id, seen.incarnation, max(answer.revision, revision)), answer
+            raise AlreadyExistsError(f"Event {message.id} exists with other content.") from error
+
+    async def _has(self, id: str, message: Message) -> bool:
+        """Whether this very event is stored: an import or a fork brought it, no append of ours."""
+        stored = await of(self._store.messages.get(message.id, session=id))
+        if stored is None:
+            return False
+        there, given = (events_of(natives_of([one])) for one in (stored, message))
+        return there == given
 
     async def flush(self) -> None:
         """Nothing waits: an append that returned is on disk."""
@@ -229,3 +261,21 @@ class LedgerSessionService(BaseSessionService):
             lock, users = self._waiting.pop(key)
             if users > 1:
                 self._waiting[key] = (lock, users - 1)
+
+
+async def _finished(storing: asyncio.Future[Event]) -> Event:
+    """The event, when it is stored; whoever is cancelled leaves then, however often he is told.
+
+    It may be in the store already: the object must know before others go on with it.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not storing.done():
+        try:
+            await asyncio.wait([storing])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return storing.result()
+    if not storing.cancelled():
+        storing.exception()  # Looked at: nobody else will.
+    raise cancelled

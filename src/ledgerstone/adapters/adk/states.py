@@ -17,6 +17,7 @@ from google.adk.sessions.state import State
 from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import ADK, app_space, user_space
 from ledgerstone.codec import check_json, decode_json
+from ledgerstone.errors import InvalidValue
 from ledgerstone.records.memories import Memory
 
 OURS = "adk:"
@@ -46,6 +47,8 @@ def layers_of(state: dict[str, Any]) -> Layers:
 
 def json_state(state: dict[str, Any] | None) -> dict[str, Any]:
     """A state as ADK writes it in JSON; InvalidValue names the place of what has no JSON."""
+    if not isinstance(state or {}, dict):
+        raise InvalidValue("state", f"an object expected, got {type(state).__name__}")
     given = lasting(state or {})
     if not given:
         return {}
@@ -59,6 +62,8 @@ def json_state(state: dict[str, Any] | None) -> dict[str, Any]:
 
 def lasting(state: dict[str, Any]) -> dict[str, Any]:
     """What outlives an invocation."""
+    if not all(isinstance(key, str) for key in state):
+        raise InvalidValue("state", "keys are texts")
     return {key: value for key, value in state.items() if not key.startswith(State.TEMP_PREFIX)}
 
 

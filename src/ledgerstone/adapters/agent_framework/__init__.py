@@ -1,6 +1,7 @@
 """Microsoft Agent Framework on a ledger: the history of agents, and checkpoints of workflows.
 
-    agent = Agent(client, context_providers=[LedgerHistoryProvider(store)])
+    agent = Agent(client, context_providers=[LedgerHistoryProvider(store)],
+                  middleware=[LedgerToolMiddleware(store)])
     workflow = WorkflowBuilder(..., checkpoint_storage=LedgerCheckpointStorage(store)).build()
 
 The store is open and of either colour. Nothing is pickled: what is not JSON is stored by a name it
@@ -15,5 +16,6 @@ require("agent-framework-core", (1, 23), (2,), "agent-framework")
 
 from ledgerstone.adapters.agent_framework.checkpoints import LedgerCheckpointStorage  # noqa: E402
 from ledgerstone.adapters.agent_framework.history import LedgerHistoryProvider  # noqa: E402
+from ledgerstone.adapters.agent_framework.tools import LedgerToolMiddleware  # noqa: E402
 
-__all__ = ["LedgerCheckpointStorage", "LedgerHistoryProvider"]
+__all__ = ["LedgerCheckpointStorage", "LedgerHistoryProvider", "LedgerToolMiddleware"]

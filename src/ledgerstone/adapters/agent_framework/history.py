@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Any, ClassVar, TypeAlias
 
 from agent_framework import HistoryProvider, Message
@@ -64,7 +65,7 @@ class LedgerHistoryProvider(HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """What was said in a session, whichever framework it was said in."""
-        return await self._faces.later(self._get(_session(session_id)))
+        return await self._faces.later(self._get(session_of(session_id)))
 
     async def save_messages(
         self,
@@ -75,7 +76,7 @@ class LedgerHistoryProvider(HistoryProvider):
         **kwargs: Any,
     ) -> None:
         """Add messages in one commit; InvalidValue names the place of what can not be stored."""
-        name = _session(session_id)
+        name = session_of(session_id)
         kept = [form.keep(one, f"messages[{n}]") for n, one in enumerate(messages)]
         if kept:
             given = [_identity(one) for one in messages]
@@ -86,6 +87,8 @@ class LedgerHistoryProvider(HistoryProvider):
             found = await of(self._store.messages.history(session))
         else:
             found = await of(self._store.messages.last(session, self._last))
+            # A model refuses results of calls that it does not see.
+            found = list(dropwhile(lambda one: one.role == "tool", found))
         return form.show(found, await native_bytes.get(self._store, found))
 
     async def _save(
@@ -145,7 +148,7 @@ def _identity(one: Message) -> Identity:
     return ("content", one.role, [content.to_dict() for content in one.contents])
 
 
-def _session(session_id: str | None) -> str:
+def session_of(session_id: str | None) -> str:
     if session_id is None:
         raise InvalidValue("session_id", "a session with an id is needed to keep its history")
     return ids.check_id(session_id, "session_id")

@@ -85,12 +85,30 @@ def show(path: Sequence[Message], known: Mapping[str, bytes | None]) -> list[Nat
     return found
 
 
+def calls(path: Sequence[Message]) -> list[tuple[str, str | None, str]]:
+    """Calls and results in messages: the kind of content, the framework's id, the provider's."""
+    found = []
+    for one in path:
+        if any(isinstance(part, ToolCall | ToolResult) for part in one.parts):
+            native = _native(one) if origin(one) == FORMAT and not one.version else _write(one)
+            for said in native["contents"]:
+                if said.get("type") in ("function_call", "function_result"):
+                    found.append((said["type"], said.get("id"), said["call_id"]))
+    return found
+
+
 def _exact(stored: Message, known: Mapping[str, bytes | None]) -> NativeMessage:
-    mark = (stored.body.extra or {})[NATIVE]
-    made = _write(native_bytes.with_refs(stored))
-    native = restored(made, mark[2] if len(mark) > 2 else None)
+    native = _native(stored)
     native_bytes.fill(native, stored, known)
     return NativeMessage.from_dict(native)
+
+
+def _native(stored: Message) -> Native:
+    """What a message was made of, with references in the place of bytes."""
+    mark = (stored.body.extra or {})[NATIVE]
+    made = _write(native_bytes.with_refs(stored))
+    native: Native = restored(made, mark[2] if len(mark) > 2 else None)
+    return native
 
 
 def _rendered(turn: list[Said]) -> NativeMessage:

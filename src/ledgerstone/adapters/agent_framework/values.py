@@ -23,6 +23,7 @@ import agent_framework as af
 from pydantic import BaseModel
 
 from ledgerstone.adapters.agent_framework.messages import check_whole
+from ledgerstone.codec import encode_json
 from ledgerstone.errors import Corrupt, InvalidValue, NotSupported
 
 MARK = "$"
@@ -113,7 +114,8 @@ def encode(types_: Types, value: Any, path: str, depth: int = 0) -> Any:
         return {MARK: word, "v": write(value)}
     if cls in _LISTS:
         found = [inner(one, f"[{n}]") for n, one in enumerate(value)]
-        return {MARK: _LISTS[cls], "v": found}
+        # A set has no order of its own, and equal ones are stored alike.
+        return {MARK: _LISTS[cls], "v": found if cls is tuple else sorted(found, key=_text)}
     if isinstance(value, type) or typing.get_origin(value) is not None or value is Any:
         return {MARK: "class", "v": _encode_class(types_, value, path)}
     write_it = _encode_event if isinstance(value, af.WorkflowEvent) else _encode_object
@@ -138,19 +140,24 @@ def decode(types_: Types, value: Any) -> Any:
 
 
 def check(types_: Types, said: Any, path: str) -> None:
-    """NotSupported names the innermost place of what was encoded and can not be read again."""
+    """NotSupported names the innermost place of what was encoded and does not come back as it was.
+
+    Classes may refuse their own values, or change them each time they are made.
+    """
     try:
-        decode(types_, said)
+        if encode(types_, decode(types_, said), path) == said:
+            return
+        reason = "it would be another"
     except Corrupt as error:
-        inner = said["v"] if isinstance(said, dict) and MARK in said else said
-        if isinstance(inner, dict):
-            for key, one in inner.items():
-                check(types_, one, f"{path}.{key}")
-        elif isinstance(inner, list):
-            for n, one in enumerate(inner):
-                check(types_, one, f"{path}[{n}]")
-        reason = f"storing {path}: it can not be made again ({error.reason})"
-        raise NotSupported(reason) from None
+        reason = error.reason
+    inner = said["v"] if isinstance(said, dict) and MARK in said else said
+    if isinstance(inner, dict):
+        for key, one in inner.items():
+            check(types_, one, f"{path}.{key}")
+    elif isinstance(inner, list):
+        for n, one in enumerate(inner):
+            check(types_, one, f"{path}[{n}]")
+    raise NotSupported(f"storing {path}: it can not be made again ({reason})")
 
 
 def _encode_dict(value: dict[Any, Any], inner: Callable[[Any, str], Any]) -> Any:
@@ -260,6 +267,10 @@ def _is_storable(cls: object) -> bool:
     return isinstance(cls, type) and (
         dataclasses.is_dataclass(cls) or issubclass(cls, BaseModel | Enum)
     )
+
+
+def _text(said: Any) -> bytes:
+    return encode_json(said, "set")
 
 
 _BACK = {word: read for word, _, read in _WORDS.values()}

@@ -75,6 +75,8 @@ class Source:
     def threads(self) -> Iterator[str]:
         """The names of all of them, some read at a time."""
         after = ""
+        if self._reader.ask("checkpoints", after, "", "", 1):
+            yield after
         while page := self._reader.ask("threads", after, THREADS):
             for (name,) in page:
                 yield name

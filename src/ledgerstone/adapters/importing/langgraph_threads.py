@@ -76,7 +76,6 @@ def import_sessions(
         for thread in opened.threads():
             if only is None or only(thread):
                 job.bring(thread)
-                job.done.sessions += 1
                 if progress is not None:
                     progress(thread, job.done.sessions)
         return job.done
@@ -101,6 +100,9 @@ class _Job:
 
     def bring(self, thread: str) -> None:
         """All of a thread, the oldest checkpoint first."""
+        if not thread:
+            self._try(_nameless)
+            return
         self._begun = False
         last_known: dict[str, Key] = {}
         for page in self._source.checkpoints(thread):
@@ -119,6 +121,7 @@ class _Job:
         # Where an earlier run ended, tasks may have written since.
         for key in last_known.values():
             self._bring_writes(key)
+        self.done.sessions += 1
 
     async def _there(self, keys: list[Key]) -> list[bool]:
         tenant = self._store.tenant or ""
@@ -189,6 +192,10 @@ class _Job:
             else:
                 self.done.refused += 1
             return None
+
+
+def _nameless() -> None:
+    raise NotSupported("a thread whose name is empty", hint="LedgerSaver could not open it")
 
 
 def in_place(writes: list[Write]) -> list[Write]:

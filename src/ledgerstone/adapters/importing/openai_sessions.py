@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.importing import openai_usage
 from ledgerstone.adapters.importing.frame import Progress
 from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
 from ledgerstone.adapters.importing.sources import json_object
@@ -43,6 +44,8 @@ class Imported:
     messages: int = 0
     known: int = 0
     """Messages that were there from an earlier run."""
+    usages: int = 0
+    """Turns whose use of tokens was recorded, or has grown since an earlier run."""
     unreadable: int = 0
     """Rows that were left out, as the SDK leaves them out, and sessions whose id no store takes."""
 
@@ -54,8 +57,15 @@ class Job:
     store: AnyStore
     source: Source
     app: str
+    model: str
     skip_unreadable: bool
     done: Imported
+
+    def skip(self, error: Corrupt) -> None:
+        """Count what can not be read, or refuse it."""
+        if not self.skip_unreadable:
+            raise error
+        self.done.unreadable += 1
 
 
 def import_sessions(
@@ -66,19 +76,21 @@ def import_sessions(
     messages_table: str = MESSAGES,
     only: Callable[[str], bool] | None = None,
     app: str = "",
+    model: str = openai_usage.UNKNOWN,
     skip_unreadable: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """Read the file and write its sessions under their ids, with the branches of an
-    AdvancedSQLiteSession; usage is not taken along.
+    AdvancedSQLiteSession, and what its turns used.
 
-    `only(session id)` chooses. Errors: NotADatabase for another file, NotSupported for a newer
-    one, Corrupt for a damaged one, and unless `skip_unreadable` for a row that is no item, and
-    InvalidValue for an id that a store does not take; those of `messages.append`. What was
+    `only(session id)` chooses. `model` is whose usage that was, since the file does not say; it is
+    recorded with the time of the import. Errors: NotADatabase for another file, NotSupported for a
+    newer one, Corrupt for a damaged one, and unless `skip_unreadable` for a row that is no item,
+    and InvalidValue for an id that a store does not take; those of `messages.append`. What was
     written before an error stays, and counts as known next time.
     """
     with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, skip_unreadable, Imported())
+        job = Job(store, opened, app, model, skip_unreadable, Imported())
         Faces(store).now(_run(job, only, progress))
         return job.done
 
@@ -91,12 +103,13 @@ async def aimport_sessions(
     messages_table: str = MESSAGES,
     only: Callable[[str], bool] | None = None,
     app: str = "",
+    model: str = openai_usage.UNKNOWN,
     skip_unreadable: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """The same, for a program with an event loop."""
     with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, skip_unreadable, Imported())
+        job = Job(store, opened, app, model, skip_unreadable, Imported())
         await Faces(store).later(_run(job, only, progress))
         return job.done
 
@@ -137,6 +150,19 @@ async def _session(job: Job, made: Session) -> None:
             await _append(job, made, MAIN, _messages(job, made.id, MAIN, rows))
     # Also when it holds nothing.
     await _ensure(job, made)
+    await _usage(job, made)
+
+
+async def _usage(job: Job, made: Session) -> None:
+    turns = job.source.usage(made.id)
+    known = await openai_usage.recorded(job.store, made.id) if turns else {}
+    for turn in turns:
+        try:
+            is_new = await openai_usage.record(job.store, made, job.model, turn, known)
+        except Corrupt as error:
+            job.skip(error)
+        else:
+            job.done.usages += is_new
 
 
 async def _ensure(job: Job, made: Session) -> None:
@@ -195,10 +221,8 @@ def _messages(
     for row in rows:
         try:
             made = _message(job.source.table, row)
-        except Corrupt:
-            if not job.skip_unreadable:
-                raise
-            job.done.unreadable += 1
+        except Corrupt as error:
+            job.skip(error)
             found.append((row, None))
             continue
         # With time and text: the rows of another file have the same numbers.

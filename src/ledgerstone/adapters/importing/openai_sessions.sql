@@ -28,3 +28,9 @@ select m.id, m.message_data, m.created_at
 from message_structure s join agent_messages m on m.id = s.message_id
 where s.session_id = :session and s.branch_id = :branch and m.session_id = s.session_id
 order by s.sequence_number, s.id
+
+-- name: usage(session)
+-- What the turns of a session used.
+select id, branch_id, user_turn_number, input_tokens, output_tokens, total_tokens,
+  input_tokens_details, output_tokens_details
+from turn_usage where session_id = :session order by id

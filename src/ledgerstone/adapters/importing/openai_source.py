@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ledgerstone.adapters.importing.openai_usage import TABLE as USAGE
+from ledgerstone.adapters.importing.openai_usage import Turn
 from ledgerstone.adapters.importing.sources import (
     File,
     check_columns,
@@ -25,6 +27,10 @@ _NEEDED = {
     SESSIONS: {"session_id", "created_at"},
     MESSAGES: {"id", "session_id", "message_data", "created_at"},
     STRUCTURE: {"id", "session_id", "message_id", "branch_id", "sequence_number"},
+    USAGE: {
+        *("id", "session_id", "branch_id", "user_turn_number", "input_tokens", "output_tokens"),
+        *("total_tokens", "input_tokens_details", "output_tokens_details"),
+    },
 }
 _TEXTS = statements("openai_sessions.sql")
 
@@ -52,9 +58,10 @@ class Source:
         tables = {SESSIONS: sessions_table, MESSAGES: messages_table}
         self._reader = File(source, {name: _put_in(one, tables) for name, one in _TEXTS.items()})
         try:
-            self.has_branches = bool(columns(self._reader, STRUCTURE))
+            # What an AdvancedSQLiteSession has beside these two.
+            self._more = {one for one in (STRUCTURE, USAGE) if columns(self._reader, one)}
             for table, needed in _NEEDED.items():
-                if table != STRUCTURE or self.has_branches:
+                if table in tables or table in self._more:
                     check_columns(self._reader, tables.get(table, table), needed, OF)
         except BaseException:
             self.close()
@@ -69,7 +76,7 @@ class Source:
 
     def branches(self, session: str) -> list[str]:
         """Names of branches; empty when the session has none."""
-        if not self.has_branches:
+        if STRUCTURE not in self._more:
             return []
         return [str(name) for (name,) in self._reader.ask("branches", session)]
 
@@ -83,6 +90,12 @@ class Source:
     def branch_rows(self, session: str, branch: str) -> list[Row]:
         """The items of a branch."""
         return [_row(*one) for one in self._reader.ask("branch_rows", session, branch)]
+
+    def usage(self, session: str) -> list[Turn]:
+        """What its turns used, as far as that was stored."""
+        if USAGE not in self._more:
+            return []
+        return [Turn(*one) for one in self._reader.ask("usage", session)]
 
 
 def _put_in(text: str, tables: dict[str, str]) -> str:

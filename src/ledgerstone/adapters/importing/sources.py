@@ -8,14 +8,18 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import apsw
 
+from ledgerstone.backends.postgres_port import NotConnected
+from ledgerstone.backends.postgres_refusals import not_connected
+from ledgerstone.backends.postgres_urls import CODES
 from ledgerstone.errors import (
     Busy,
     Corrupt,
+    InvalidValue,
     LedgerstoneError,
     NotADatabase,
     NotSupported,
@@ -24,9 +28,16 @@ from ledgerstone.errors import (
 )
 from ledgerstone.sql.catalogue import parse
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 BUSY_MS = 5000
+CONNECT_S = 10
 FETCH_ROWS = 200
 _SERVER = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_URL = re.compile(
+    r"postgres(?:ql)?(?:\+\w+)?://(?:[^@/?#]*@)?(?P<place>[^@/?#]*(?:/[^@?#]*)?)(?:\?[^@#]*)?\Z"
+)
 _FILE = re.compile(r"sqlite(?:\+\w+)?:///")
 _PLACE = re.compile(r"\?\d+")
 
@@ -64,8 +75,13 @@ def is_server(source: str | Path) -> bool:
 
 
 def file_path(source: str | Path) -> Path:
-    """The file that a path or a sqlite:/// url leads to."""
-    return Path(_FILE.sub("", source)) if isinstance(source, str) else source
+    """The file that a path or a sqlite:/// url leads to; InvalidValue for any other url."""
+    if isinstance(source, Path):
+        return source
+    path = _FILE.sub("", source)
+    if not path or "://" in path:  # Not shown: it may hold a password.
+        raise InvalidValue("source", "give a SQLite file, or postgresql://host/database")
+    return Path(path)
 
 
 def columns(reader: Reader, table: str) -> set[str]:
@@ -148,7 +164,8 @@ class File:
 
     def _has_more(self) -> bool:
         """Whether there is a log, or the journal of a transaction that was broken off."""
-        beside = [self._path.with_name(self._path.name + end) for end in ("-wal", "-journal")]
+        real = self._path.resolve()
+        beside = [real.with_name(real.name + end) for end in ("-wal", "-journal")]
         return any(one.exists() and one.stat().st_size for one in beside)
 
     @contextmanager
@@ -187,17 +204,14 @@ class Server:
             raise NotSupported(
                 "reading PostgreSQL", hint='pip install "ledgerstone[postgres]"'
             ) from None
-        self.name = re.sub(r"//[^/]*@", "//", url.split("?", maxsplit=1)[0])
+        self.name = _shown(url)
         self._texts: dict[str, Any] = {
             name: _PLACE.sub("%s", text.replace("%", "%%"))
             for name, text in {**_OWN, **texts}.items()
         }
         self._error = psycopg.Error
         self._named: Any = dict_row
-        try:
-            self._connection = psycopg.connect(_SERVER.sub("postgresql://", url))
-        except psycopg.Error as error:
-            raise Unavailable(f"{self.name} does not answer: {type(error).__name__}") from None
+        self._connection = self._connect(_SERVER.sub("postgresql://", url))
         self._connection.read_only = True
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
@@ -218,12 +232,39 @@ class Server:
     def close(self) -> None:
         self._connection.close()
 
+    def _connect(self, url: str) -> Connection[Any]:
+        import psycopg
+
+        given: dict[str, Any] = {} if "connect_timeout=" in url else {"connect_timeout": CONNECT_S}
+        try:
+            return psycopg.connect(url, **given)
+        except psycopg.ProgrammingError as error:
+            raise _no_url(str(error)) from None
+        except psycopg.Error as error:
+            said = NotConnected(str(error), error.sqlstate or "")
+            raise not_connected(said, self.name) from None
+
     @contextmanager
     def _refusing(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:
-            raise Unavailable(f"{self.name}: {type(error).__name__}") from error
+            said = error.diag.message_primary or type(error).__name__
+            raise Unavailable(f"{self.name}: {said}") from error
+
+
+def _shown(url: str) -> str:
+    """The place that a url leads to; one where a password may not end at its @ is refused."""
+    found = _URL.match(url)
+    if found is None:
+        raise _no_url("")
+    return f"postgresql://{found['place']}"
+
+
+def _no_url(said: str) -> InvalidValue:
+    # Anything but the name of an option may be a piece of the password.
+    reason = said.strip() if "query parameter" in said else f"no url of PostgreSQL; {CODES}"
+    return InvalidValue("source", reason)
 
 
 def open_source(source: str | Path, file_texts: str, server_texts: str) -> Reader:

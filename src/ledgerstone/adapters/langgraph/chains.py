@@ -1,6 +1,7 @@
 """Chains: lists of messages as paths of message nodes, kept decoded by the node they end at.
 
-A path never changes, so what was decoded once stays right. What is kept here is never handed out:
+A path never changes, and a message that is deleted or amended moves the session's revision, after
+which nothing of it is believed any more (`Shared.compare`). What is kept here is never handed out:
 callers get copies, and may change them as they like.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -13,6 +14,7 @@ from ledgerstone.adapters.langgraph.reading import Reading, Stored, stored_of
 from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, place_of
 from ledgerstone.commands.nodes import ListNodes
+from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.nodes import Node
 
@@ -67,7 +69,9 @@ class Listing:
 
     async def _nodes(self) -> list[Node]:
         core = self._core
-        most = PAGE if self._left is None else min(PAGE, max(self._left, 1))
+        # Of those that are looked through for one that fits, most do not.
+        any_fits = not self._where and self._id is None
+        most = min(PAGE, self._left) if self._left and any_fits else PAGE
         [found] = await core.read(
             ListNodes(
                 tenant=core.tenant,
@@ -87,7 +91,17 @@ class Listing:
         if nodes:
             last = nodes[-1]
             self._after = (last.id, last.session, last.ord)
+            await self._compare(dict.fromkeys(node.session for node in nodes))
         return nodes
+
+    async def _compare(self, sessions: Collection[str]) -> None:
+        """Messages that were deleted or amended since are not shown as they were."""
+        core = self._core
+        heads = await core.read(*(GetHead(tenant=core.tenant, id=session) for session in sessions))
+        for session, head in zip(sessions, heads, strict=True):
+            known = core.threads[session]
+            if not known.putting:
+                core.compare(session, known, head)
 
     def _fits(self, stored: Stored) -> bool:
         if self._id is not None and stored.id != self._id:

@@ -25,12 +25,12 @@ from langchain_core.messages import (
     ToolMessage,
     ToolMessageChunk,
     message_to_dict,
-    messages_from_dict,
 )
 
 from ledgerstone import formats
-from ledgerstone.adapters.langgraph.opaques import Opaques, from_text, to_text
-from ledgerstone.errors import InvalidValue
+from ledgerstone.adapters.langgraph.building import from_natives
+from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
+from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message, message
 
 FORMAT = "langchain"
@@ -131,13 +131,13 @@ class Messages:
             if own == OPAQUE:
                 items += [self._open(one) for one in run]
                 nodes += [one.id for one in run]
-            elif own == FORMAT:
-                items += messages_from_dict(formats.native(FORMAT, run))
+                continue
+            made = _made(run)
+            items += made
+            if own == FORMAT and len(made) == len(run):
                 nodes += [one.id for one in run]
             else:
-                made = messages_from_dict(formats.native(FORMAT, run))
                 _name(made, run)
-                items += made
                 nodes += [None] * (len(made) - 1) + [run[-1].id] * bool(made)
         return items, nodes
 
@@ -185,7 +185,7 @@ class Messages:
 
     def _open(self, stored: Message) -> BaseMessage:
         kind, text = (stored.body.extra or {})[OPAQUE]
-        found = self._opaques.load(kind, from_text(text), f"message {stored.id}")
+        found = self._opaques.open(kind, text, f"message {stored.id}")
         if not isinstance(found, BaseMessage):
             raise InvalidValue(f"message {stored.id}", "no message is stored here")
         return found
@@ -202,7 +202,7 @@ def of_text(text: str, id: str | None) -> BaseMessage:
     """The message that `Messages.text` wrote, with its id."""
     native = json.loads(text)
     native["data"]["id"] = id
-    return messages_from_dict([native])[0]
+    return from_natives([native])[0]
 
 
 def fresh(given: BaseMessage) -> BaseMessage:
@@ -256,10 +256,29 @@ def _dump(given: BaseMessage) -> str:
     return json.dumps(message_to_dict(given), default=repr)
 
 
+def _made(run: list[Message]) -> list[BaseMessage]:
+    """Messages as LangChain's; Corrupt names one that it does not accept."""
+    try:
+        return from_natives(formats.native(FORMAT, run))
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        for one in run if len(run) > 1 else ():
+            _made([one])
+        reason = f"no message of LangChain: {type(error).__name__}"
+        raise Corrupt("nodes", f"message {run[0].id}", "body", reason) from error
+
+
 def _origin(stored: Message) -> str:
-    if OPAQUE in (stored.body.extra or {}):
+    if is_opaque((stored.body.extra or {}).get(OPAQUE)):
         return OPAQUE
-    return FORMAT if formats.origin(stored) == FORMAT else ""
+    if formats.origin(stored) != FORMAT:
+        return ""
+    # One that was amended stands alone: it may say nothing any more, or what takes two messages.
+    return f"{FORMAT}:{stored.id}" if stored.version else FORMAT
+
+
+def is_opaque(mark: Any) -> bool:
+    """Whether it is this adapter's, and not somebody else's word of the same name."""
+    return type(mark) is list and [type(one) for one in mark] == [str, str]
 
 
 def _name(made: list[BaseMessage], run: list[Message]) -> None:

@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ledgerstone.errors import Corrupt, InvalidValue, NotSupported
+from ledgerstone.errors import Corrupt, InvalidValue, LedgerstoneError, NotSupported
 
 PICKLE = "pickle"
 REFUSED = ("msgpack_blocked", "msgpack_method_blocked")
@@ -71,12 +71,19 @@ class Opaques:
             )
         return value
 
+    def open(self, kind: str, stored: bytes | str, path: str) -> Any:
+        """The same of what is in a store, text when it stands in JSON; Corrupt when damaged."""
+        try:
+            data = base64.b64decode(stored) if isinstance(stored, str) else stored
+            return self.load(kind, data, path)
+        except LedgerstoneError:
+            raise
+        except Exception as error:
+            # The serializer raises whatever the damage makes it stumble over.
+            reason = f"not readable: {type(error).__name__}"
+            raise Corrupt("nodes", path, "value", reason) from None
+
 
 def to_text(data: bytes) -> str:
     """Bytes as text for JSON."""
     return base64.b64encode(data).decode("ascii")
-
-
-def from_text(text: str) -> bytes:
-    """Bytes from that text."""
-    return base64.b64decode(text)

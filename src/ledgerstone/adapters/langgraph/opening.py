@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
 
 from ledgerstone.adapters.langgraph.messages import fresh, fresh_all, of_text
-from ledgerstone.adapters.langgraph.opaques import Opaques, from_text
+from ledgerstone.adapters.langgraph.opaques import Opaques
 from ledgerstone.adapters.langgraph.values import Tree, walk, word_of
 from ledgerstone.codec import decode_json
 from ledgerstone.errors import Corrupt
@@ -97,12 +97,12 @@ class Reader:
         if data is None:
             raise Corrupt("contents", tree["$value"], "data", f"it is missing, for {path}")
         if "t" in tree:
-            return self._opaques.load(tree["t"], data, path)
+            return self._opaques.open(tree["t"], data, path)
         return self.read(decode_json(data), path)
 
     def _bytes(self, tree: Tree, path: str) -> Any:
         kind, text = tree["$b"]
-        return self._opaques.load(kind, from_text(text), path)
+        return self._opaques.open(kind, text, path)
 
     def _dict(self, tree: Tree, path: str) -> Any:
         return {key: self.read(one, f"{path}.{key}") for key, one in tree["$dict"]}

@@ -163,7 +163,8 @@ class Reading:
             )
             known.ask(place.node)
         head, answer = await core.read(GetHead(tenant=core.tenant, id=session), query)
-        self._compare(session, known, head)
+        if not known.putting:
+            core.compare(session, known, head)
         node = answer if place.node is not None else next(iter(answer), None)
         if node is None or node.kind != KIND or node.label != place.ns:
             return None
@@ -182,15 +183,6 @@ class Reading:
         key = None if main is None else chain_key(trees[main])
         if key is not None and AGAIN not in stored.notes:
             known.seen = Seen(head.incarnation, head.revision, stored.id, key)
-
-    def _compare(self, session: str, known: Known, head: Any) -> None:
-        """What others committed since makes everything that is known of a session doubtful."""
-        facts = known.facts
-        if facts is None or known.putting:
-            return
-        stands = (0, 0) if head is None else (head.incarnation, head.revision)
-        if stands != (facts.incarnation, facts.revision):
-            self._core.forget(session)
 
     async def tuple_at(self, place: Place, config: RunnableConfig) -> CheckpointTuple | None:
         """What a config names, complete."""

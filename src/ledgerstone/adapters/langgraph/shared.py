@@ -13,9 +13,10 @@ from ledgerstone.adapters.langgraph.opaques import Opaques
 from ledgerstone.adapters.langgraph.threads import Known, Threads, name_of
 from ledgerstone.adapters.langgraph.values import Tree
 from ledgerstone.commands import Query
-from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.errors import Misuse
 from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Head
 
 REFUSE = "refuse"
 
@@ -41,9 +42,21 @@ class Shared(NamedTuple):
         """Several answers from one snapshot."""
         return await of(self.store.read(*queries))
 
-    def forget(self, session: str) -> None:
-        """Read everything of a session again when it is needed."""
-        self.threads[session].forget()
+    def compare(self, session: str, known: Known, head: Head | None) -> None:
+        """What others committed since makes everything that is known of a session doubtful."""
+        stands = (0, 0) if head is None else (head.incarnation, head.revision)
+        if known.stood not in (None, stands):
+            self.forget(session, known)
+        known.stood = stands
+
+    def forget(self, session: str, known: Known | None = None) -> None:
+        """Read everything of a session again when it is needed.
+
+        `known`: what the caller has of it; among very many threads it may be known anew meanwhile.
+        """
+        for one in (known, self.threads[session]):
+            if one is not None:
+                one.forget()
         self.chains.forget(session)
 
     async def chain(self, session: str, key: Key) -> Chain:
@@ -53,7 +66,22 @@ class Shared(NamedTuple):
             return found
         tip, first = key
         [stored] = await self.read(ReadMessages(tenant=self.tenant, session=session, at=tip))
-        return self.decoded(session, key, _since(stored, first))
+        if first is not None:
+            begin = next((one.ord for one in stored if one.id == first), None)
+            if begin is None:
+                begin = await self._begin(session, tip, first)
+            stored = [one for one in stored if one.ord >= begin]
+        return self.decoded(session, key, stored)
+
+    async def _begin(self, session: str, tip: str, first: str) -> int:
+        """Where a list begins whose first message was deleted: what followed it still says so."""
+        tenant = self.tenant
+        messages, nodes = await self.read(
+            ReadMessages(tenant=tenant, session=session, at=tip, deleted=True),
+            ReadPath(tenant=tenant, session=session, at=tip),
+        )
+        found = [one.ord for one in (*messages, *nodes) if first in (one.id, one.parent)]
+        return min(found, default=0)
 
     def decoded(self, session: str, key: Key, stored: list[Message]) -> Chain:
         """Messages of a path as a chain, which is kept."""
@@ -129,12 +157,3 @@ class ThreadPlaces:
 
     def said_by(self, text: str) -> str | None:
         return self.texts.get(name_of(text)) if self.texts else None
-
-
-def _since(stored: list[Message], first: str | None) -> list[Message]:
-    if first is None:
-        return stored
-    for n, one in enumerate(stored):
-        if one.id == first:
-            return stored[n:]
-    return stored

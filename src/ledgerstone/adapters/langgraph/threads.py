@@ -171,6 +171,8 @@ class Known:
 
     def forget(self) -> None:
         """Somebody else changed the session: everything has to be read again."""
+        self.stood: tuple[int, int] | None = None
+        """The incarnation and revision at which the rest was true."""
         self.facts: Facts | None = None
         self.seen: Seen | None = None
         self.states: OrderedDict[str, State] = OrderedDict()

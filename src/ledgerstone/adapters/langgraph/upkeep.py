@@ -10,7 +10,7 @@ from langgraph.checkpoint.base.id import uuid6
 
 from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.langgraph.envelopes import VERSION
-from ledgerstone.adapters.langgraph.messages import fresh_all
+from ledgerstone.adapters.langgraph.messages import FORMAT, OPAQUE, fresh_all, is_opaque
 from ledgerstone.adapters.langgraph.reading import Reading
 from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import KIND, THREAD_KEY, place_of, session_id
@@ -19,6 +19,7 @@ from ledgerstone.adapters.langgraph.writing import Writing, given_of
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import InvalidValue, SessionNotFound
+from ledgerstone.formats.keeping import NATIVE
 from ledgerstone.ids import check_id
 from ledgerstone.records.nodes import MESSAGE, Node
 
@@ -60,16 +61,17 @@ class Upkeep:
 
     async def copy_thread(self, source: object, target: object) -> None:
         """Copy all checkpoints and writes to a thread that does not exist yet."""
-        name = str(target)
-        made = session_id(name)
+        name, sessions = str(target), self._core.store.sessions
         try:
-            await of(self._core.store.sessions.copy(session_id(source), made))
+            made = await of(sessions.copy(session_id(source), session_id(name)))
         except SessionNotFound:
             return
-        if made != name or session_id(source) != str(source):
-            metadata = {THREAD_KEY: name} if made != name else None
-            await of(self._core.store.sessions.update(made, metadata=metadata))
-        self._core.forget(made)
+        kept = {key: one for key, one in (made.metadata or {}).items() if key != THREAD_KEY}
+        if made.id != name:
+            kept[THREAD_KEY] = name
+        if kept != (made.metadata or {}):
+            await of(sessions.update(made.id, metadata=kept or None))
+        self._core.forget(made.id)
 
     async def prune(self, threads: Iterable[object], strategy: str) -> None:
         """Keep the newest checkpoint of each namespace, or nothing.
@@ -127,6 +129,10 @@ class Upkeep:
     async def _lost_messages(self, session: str) -> list[str]:
         """Messages of this adapter's that neither main nor a checkpoint shows any more."""
         core, store = self._core, self._core.store
+        # These first: what is said from now on is shown by something that is not looked at here.
+        own = [
+            node.id async for node in each(store.nodes.iter(session, kind=MESSAGE)) if _is_own(node)
+        ]
         shown: set[str] = set()
         for branch in await of(store.branches.list(session)):
             shown.update(
@@ -141,11 +147,7 @@ class Upkeep:
         for tip in tips - shown:
             [path] = await core.read(ReadMessages(tenant=core.tenant, session=session, at=tip))
             shown.update(one.id for one in path)
-        lost: list[str] = []
-        async for node in each(store.nodes.iter(session, kind=MESSAGE)):
-            if node.id not in shown and _is_own(node):
-                lost.append(node.id)
-        return lost
+        return [id for id in own if id not in shown]
 
     async def adopt(self, thread: object, channel: str = MAIN) -> CheckpointTuple | None:
         """A checkpoint whose messages are all those of the session, whoever wrote them.
@@ -191,4 +193,5 @@ def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> 
 
 def _is_own(node: Node) -> bool:
     extra = (node.body or {}).get("extra") or {}
-    return "langgraph" in extra or (extra.get("native") or [None])[0] == "langchain"
+    mark = extra.get(NATIVE)
+    return is_opaque(extra.get(OPAQUE)) or (type(mark) is list and mark[:1] == [FORMAT])

@@ -71,14 +71,16 @@ class Writing:
             facts = await self._learn(place, known)
             self._refuse_divergence(place, given, known, facts)
             again = node in known.states
-            made = await plan(core, place, given, known, facts, aside=again)
+            # What a run that was given up still puts is older than what the thread shows by now.
+            late = not place.ns and given.id < (facts.latest[""] or "")
+            made = await plan(core, place, given, known, facts, aside=again or late)
             store = self._again if again else self._commit
             try:
                 await store(place, given, known, made)
                 return
             except BaseException as error:
                 # What was thought of the session may be wrong, or not be so any more.
-                core.forget(place.session)
+                core.forget(place.session, known)
                 if not _is_stale(error, node) or attempt == ATTEMPTS - 1:
                     raise
                 if isinstance(error, AlreadyExists):
@@ -103,14 +105,10 @@ class Writing:
             ),
             ReadMessages(tenant=core.tenant, session=session, last=1),
         )
+        core.compare(session, known, head)
         incarnation, revision = (0, 0) if head is None else (head.incarnation, head.revision)
-        before = {}
-        if facts is not None and (facts.incarnation, facts.revision) == (incarnation, revision):
-            before = facts.latest
-        elif facts is not None:
-            core.forget(session)
         newest = checkpoint_id(found[0].id, needed or "") if found else None
-        latest = {**before, needed or "": newest}
+        latest = {**(known.facts.latest if known.facts else {}), needed or "": newest}
         known.facts = Facts(incarnation, revision, last[0].id if last else None, latest)
         return known.facts
 
@@ -189,6 +187,7 @@ class Writing:
         latest[place.ns] = max(given.id, latest.get(place.ns) or "")
         incarnation = made.facts.incarnation or 1
         known.facts = Facts(incarnation, revision, made.last_message, latest)
+        known.stood = incarnation, revision
         known.remember(node_id(given.id, place.ns), State(made.body["ver"], made.body["val"]))
         for channel, chain, size in made.chains:
             core.chains.put(place.session, chain, size)

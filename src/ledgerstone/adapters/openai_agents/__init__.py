@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ledgerstone.adapters.versions import require
 
-require("openai-agents", (0, 20), (1,), "openai-agents")
+require("openai-agents", (0, 20), (0, 25), "openai-agents")
 
 from ledgerstone.adapters.openai_agents.compacting import CompactingLedgerSession  # noqa: E402
 from ledgerstone.adapters.openai_agents.hooks import LedgerHooks  # noqa: E402

@@ -30,7 +30,7 @@ CHUNK = 50
 PAGE = 500
 MARK_CHARS = 16
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
-"""Commits that take messages away: what happened before one is nobody's surprise."""
+"""Commits that take messages away: what belonged to those is nobody's surprise."""
 
 
 class CallUnresolved(ExecutionUnresolved, AgentsException):
@@ -58,29 +58,66 @@ class Guarded:
     resumed: set[str] = field(default_factory=set)
     """Calls that the resumed state knows of: it will tell the model about them."""
     own: set[str] = field(default_factory=set)
-    """Executions that this process began."""
+    """Executions of the run in hand: it will tell the model about them."""
+    mine: set[str] = field(default_factory=set)
+    """Executions that this process began and saw, or sees, to their end."""
     outputs: dict[str, str] = field(default_factory=dict)
     """The id that the message with a call's result will have."""
     checked: bool = False
+    run: object = None
+    """The run in hand, known by the usage that its Runner counts in."""
+
+    def begins(self, run: object) -> None:
+        """A run asks for its history: what the one before has not told, that will not tell."""
+        if run is self.run:
+            return
+        self.run = run
+        if self.outputs:
+            self.outputs.clear()
+            self.own.clear()
+            self.checked = False
+
+    def begun(self, id: str) -> None:
+        """A call of the run in hand is about to be made."""
+        self.own.add(id)
+        self.mine.add(id)
 
     def named(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages, those that tell a result under the id that was foreseen for it."""
+        """The messages, those that tell a result under the id that was foreseen for it.
+
+        The calls of an agent that serves as a tool are told by its answer: it gets the last's id.
+        """
+        inner = self._inner(messages)[-1:]
         left, found = dict(self.outputs), []
         for one in messages:
             id = left.pop(one.body.tool_call_id or "", None)
+            if id is None and one.role == "tool" and inner:
+                id = self.outputs[inner.pop()]
             found.append(one if id is None else replace(one, id=id))
         return found
 
     def told(self, messages: Sequence[Message]) -> None:
         """They are stored; the same result told again is another message."""
+        inner = self._inner(messages)
+        if inner and any(one.id == self.outputs[inner[-1]] for one in messages):
+            for key in inner:
+                self.outputs.pop(key)
         for one in messages:
             self.outputs.pop(one.body.tool_call_id or "", None)
 
+    def _inner(self, messages: Sequence[Message]) -> list[str]:
+        """Calls whose results are none of these messages."""
+        told = {one.body.tool_call_id for one in messages}
+        return [key for key in self.outputs if key not in told]
+
 
 async def check(place: Place, guarded: Guarded, call_id: str) -> None:
-    """Refuse to call a tool while calls of another process are not accounted for."""
+    """Refuse to call a tool while calls of another process or run are not accounted for."""
     for one in await of(place.store.executions.unresolved(session=place.session)):
-        if one.id not in guarded.own and one.call_id != call_id:
+        if one.id in guarded.mine or one.call_id == call_id:
+            continue
+        # One that is told has timed out, and the model knows as much.
+        if one.message_id is None or not await is_told(place, one):
             raise CallUnresolved(one.id, one.call_id)
     if guarded.checked:
         return
@@ -144,15 +181,13 @@ async def _left(place: Place, guarded: Guarded) -> list[Execution]:
     return await _untold(place, found)
 
 
-async def _stored(place: Place, calls: Sequence[Execution]) -> list[Any]:
-    return await of(
-        place.store.read(
-            *(
-                GetMessage(tenant=place.tenant, id=one.message_id or "", session=place.session)
-                for one in calls
-            )
-        )
-    )
+async def _stored(place: Place, calls: Sequence[Execution]) -> list[Message | None]:
+    return await _read(place, [one.message_id or "" for one in calls])
+
+
+async def _read(place: Place, names: Sequence[str]) -> list[Message | None]:
+    where = {"tenant": place.tenant, "session": place.session}
+    return list(await of(place.store.read(*(GetMessage(**where, id=name) for name in names))))
 
 
 async def _untold(place: Place, calls: list[Execution]) -> list[Execution]:
@@ -161,25 +196,29 @@ async def _untold(place: Place, calls: list[Execution]) -> list[Execution]:
         return []
     path = await of(place.store.messages.history(place.session, branch=place.branch))
     told = {message.body.tool_call_id for message in path}
-    return await _since_rewrite(place, [one for one in calls if one.call_id not in told])
+    return await _since_rewrite(place, [one for one in calls if one.call_id not in told], path)
 
 
-async def _since_rewrite(place: Place, calls: list[Execution]) -> list[Execution]:
-    """Those that began after messages were last taken away on purpose."""
+async def _since_rewrite(
+    place: Place, calls: list[Execution], path: list[Message]
+) -> list[Execution]:
+    """Those whose surroundings were not taken away on purpose since they began."""
     if not calls:
         return []
     head = await of(place.store.sessions.head(place.session))
     end = 0 if head is None else head.revision
+    taken: list[tuple[int, int]] = []
     while end > 0:
         start = max(end - PAGE, 0)
         page = await _commits(place, start, end)
-        times = [one.created_us for leaf, one in page if _rewrote(place, leaf, one)]
-        if times:
-            return [one for one in calls if one.started_us > times[-1]]
+        for leaf, one in page:
+            since_us = await _taken(place, path, leaf, one)
+            if since_us is not None:
+                taken.append((since_us, one.created_us))
         if not page or page[0][1].created_us < calls[0].started_us:
             break
         end = start
-    return calls
+    return [call for call in calls if not any(a <= call.started_us <= b for a, b in taken)]
 
 
 async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None, TurnInfo]]:
@@ -192,12 +231,26 @@ async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None,
     return list(zip([None, *leaves], found, strict=False))
 
 
-def _rewrote(place: Place, before: str | None, one: TurnInfo) -> bool:
-    """Whether a commit took messages of the branch away.
+async def _taken(
+    place: Place, path: list[Message], before: str | None, one: TurnInfo
+) -> int | None:
+    """How old the oldest is that a commit took off the branch; None when it took nothing there.
 
-    A commit tells the leaf of main: for main that is certain, for a branch it may be another's.
+    It tells the leaf of main, so that is certain. On another branch it left that at what its path
+    has still from before; of two branches that stood at one place, it may have been the other.
     """
-    return one.kind in REWRITES and (one.leaf != before) == (place.branch == "main")
+    is_main = place.branch == "main"
+    if one.kind not in REWRITES or (one.leaf == before) == is_main:
+        return None
+    made = await of(place.store.turns.get(place.session, one.turn))
+    if made is None:
+        return 0
+    older = [None, *(message.id for message in path if message.created_us <= one.created_us)]
+    if not is_main and made.leaf != older[-1]:
+        return None
+    # Only a pop says what it took: an input that was taken back says nothing of calls before it.
+    found = await _read(place, made.affected)
+    return min((0 if message is None else message.created_us for message in found), default=0)
 
 
 def _messages(call: Execution, is_asked: bool) -> list[Message]:

@@ -53,14 +53,11 @@ async def last(place: Place, limit: int) -> list[Item]:
     """The newest items, oldest first."""
     if limit == 0:
         return []
-    # A message of another origin may be several items or none, so look further when need be.
-    window = min(limit, LIMIT_MAX)
-    while True:
-        found = await of(place.store.messages.last(place.session, window, branch=place.branch))
-        items = natives(await whole(place, found))
-        if len(items) >= limit or len(found) < window:
-            return items[-limit:]
-        window *= 2
+    _, found = await newest(place, min(limit, LIMIT_MAX))
+    if not all(map(is_own, found)):
+        # One of another origin may be several items or none, by what was said before it.
+        found = await history(place)
+    return natives(found)[-limit:]
 
 
 async def add(place: Place, messages: Sequence[Message]) -> None:
@@ -182,18 +179,21 @@ async def tip(place: Place) -> str | None:
 
 
 async def window(place: Place, limit: int) -> tuple[str | None, list[Message]]:
-    """The newest node, and up to `limit` messages with one more before them, at one moment."""
+    """The newest node, and at least `limit` messages with one more before them, at one moment.
+
+    All of them, when one of another origin is among them: what it says depends on those before.
+    """
     where: dict[str, Any] = {
         "tenant": place.tenant,
         "session": place.session,
         "branch": place.branch,
     }
-    path, found = await of(
-        place.store.read(
-            ReadPath(**where, last=1),
-            ReadMessages(**where, last=min(limit, LIMIT_MAX) + 1),
+    for most in (min(limit, LIMIT_MAX) + 1, None):
+        path, found = await of(
+            place.store.read(ReadPath(**where, last=1), ReadMessages(**where, last=most))
         )
-    )
+        if all(map(is_own, found)):
+            break
     return (path[-1].id if path else None), await whole(place, found)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import msgpack
+
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents.place import Place, history, newest
+from ledgerstone.adapters.openai_agents.place import Place, newest
 from ledgerstone.adapters.openai_agents_items import Item, is_own, natives
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.turns import ListTurns
@@ -26,36 +28,42 @@ ADDING = frozenset({"append", "usage"})
 
 @dataclass(frozen=True)
 class Known:
-    """A history at one commit. Nobody else ever holds these items."""
+    """A history at one commit.
+
+    The items are packed, read by read: callers may change what they get, and bytes are smaller
+    than the items and sooner copied.
+    """
 
     revision: int
     link: str
     last: Message
-    items: list[Item]
+    count: int
+    chunks: list[bytes]
+
+    def items(self) -> list[Item]:
+        return [item for chunk in self.chunks for item in msgpack.decode(chunk)]
 
 
 class Recent:
-    """What one session object knows. The first read keeps nothing: most objects serve one run."""
+    """What one session object knows."""
 
     def __init__(self) -> None:
-        self._asked = False
         self._known: Known | None = None
 
     async def read(self, place: Place) -> list[Item]:
         """All items of the branch, for the caller to keep."""
         known = None if self._known is None else await _grown(place, self._known)
-        if known is None and not self._asked:
-            self._asked = True
-            return natives(await history(place))
-        if known is None:
-            head, found = await newest(place, None)
-            items = natives(found)
-            if head is None or not found or len(found) > ITEMS_MAX or not all(map(is_own, found)):
-                self._known = None
-                return items
-            known = Known(head.revision, head.link, found[-1], items)
-        self._known = known
-        return [_copy(item) for item in known.items]
+        if known is not None:
+            self._known = known
+            return known.items()
+        head, found = await newest(place, None)
+        items = natives(found)
+        self._known = None
+        if head is not None and 0 < len(found) <= ITEMS_MAX and all(map(is_own, found)):
+            chunk = _packed(items)
+            if chunk is not None:
+                self._known = Known(head.revision, head.link, found[-1], len(items), [chunk])
+        return items
 
 
 async def _grown(place: Place, known: Known) -> Known | None:
@@ -74,18 +82,17 @@ async def _grown(place: Place, known: Known) -> Known | None:
     if not found or found[0].id != known.last.id or not all(map(is_own, found)):
         return None
     now, fresh = commits[-1], natives(found[1:])
-    if len(known.items) + len(fresh) > ITEMS_MAX:
+    count = known.count + len(fresh)
+    chunk = _packed(fresh)
+    if count > ITEMS_MAX or chunk is None:
         return None
-    return Known(now.revision, now.link, found[-1], [*known.items, *fresh])
+    chunks = [*known.chunks, chunk] if fresh else known.chunks
+    return Known(now.revision, now.link, found[-1], count, chunks)
 
 
-def _copy(value: Any) -> Any:
-    """JSON that the caller may change."""
-    if type(value) is dict:
-        return {key: _copy(one) if type(one) in _NESTED else one for key, one in value.items()}
-    if type(value) is list:
-        return [_copy(one) if type(one) in _NESTED else one for one in value]
-    return value
-
-
-_NESTED = (dict, list)
+def _packed(items: list[Item]) -> bytes | None:
+    """None for what only JSON can say: lone surrogates, and integers beyond 64 bits."""
+    try:
+        return msgpack.encode(items)
+    except (OverflowError, UnicodeEncodeError):
+        return None

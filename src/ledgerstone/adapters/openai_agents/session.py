@@ -76,6 +76,9 @@ class LedgerSession:
         Messages of other frameworks are among them, as items.
         """
         most = resolve_session_limit(limit, self.session_settings)
+        if wrapper is not None and most == resolve_session_limit(None, self.session_settings):
+            # A Runner asks for its history; when it looks back at what it wrote, it gives a limit.
+            self._guarded.begins(getattr(wrapper, "usage", None))
         if most is None or most < 0:
             return await self._faces.later(self._recent.read(self._place))
         return await self._faces.later(at.last(self._place, most))
@@ -169,7 +172,7 @@ class LedgerSession:
         saved = await settled(self._faces.later(states.load(self._place, rewind=rewind)))
         if saved is None:
             return None
-        self._guarded.resumed.update(saved.state["context"].get("tool_invocations", ()))
+        self._guarded.resumed.update(states.called(saved.state))
         state = await RunState.from_json(agent, saved.state, **how)
         self._guarded.approved.update(states.decide(state, saved.tickets))
         return state
@@ -178,9 +181,10 @@ class LedgerSession:
         """The tool, with its calls written down before they are made; see docs/adapters.
 
         A call that has a result is answered with it and not made again. While a call that another
-        process began has no outcome, none is made: ExecutionUnresolved, until somebody decides
-        with `store.executions.finish`; with an error it may be made again. Results that a dead
-        process left behind are a Conflict until `recover` was called.
+        process began, or that was cancelled, has no outcome, none is made: ExecutionUnresolved,
+        until somebody decides with `store.executions.finish`; with an error it may be made again.
+        Results that a dead process or a cancelled run left behind are a Conflict until `recover`
+        was called.
         """
         return once(tool, self._place, self._faces, self._guarded)
 
@@ -200,7 +204,7 @@ class LedgerSession:
         """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
         leaf, found = await self._faces.later(at.window(self._place, limit))
         shown = found[-limit:] if limit > 0 else []
-        parts = by_message(shown)
+        parts = by_message(found)[len(found) - len(shown) :]
 
         async def replace_suffix(start: int, output: list[Item]) -> bool:
             cut = _cut(parts, start)

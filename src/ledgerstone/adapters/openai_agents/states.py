@@ -1,13 +1,16 @@
 """Interrupted runs: kept as nodes beside the conversation, with a ticket for every question.
 
 A node of the kind openai.run_state hangs at the message where the run stood, off the path; its
-label is the branch, and at most one is live on each. The body is {"state": RunState.to_json(),
-"tickets": {call id: ticket id}}.
+label is the branch, and the newest that is live counts. The body is {"state": RunState.to_json(),
+"tickets": {call id: ticket id}, "left": [ticket ids of states before]}. A commit can ask, but not
+withdraw: `left` says what is to be withdrawn, so that whoever comes next does it when the process
+that should have died.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +20,11 @@ from msgspec import UNSET
 from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.openai_agents.place import Place, tip
 from ledgerstone.adapters.openai_agents.tools import Once
+from ledgerstone.clock import SystemClock
 from ledgerstone.errors import InvalidValue, LeafMoved, NotSupported
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules.tickets import is_due
 
 KIND = "openai.run_state"
 REASON = "tool_approval"
@@ -71,20 +76,29 @@ def parsed(arguments: str | None) -> Any:
 
 async def save(place: Place, data: dict[str, Any] | None, asked: list[Question]) -> list[Ticket]:
     """Keep a state in place of the one before; without one, only drop that."""
-    old = await _pending(place)
-    known = {} if old is None else await _tickets(place, old)
-    if data is None:
-        if old is not None:
-            await of(place.store.nodes.tombstone(place.session, [old.id], lease=place.lease))
-            await _withdraw(place, known)
+    before = await _pending(place)
+    if not before and data is None:
         return []
-    if old is not None and await _is_same(place, old, data):
+    tickets = await _tickets(place, before)
+    known = _by_call(before, tickets)
+    if data is not None and len(before) == 1 and await _is_same(place, before[0], data):
+        await _withdraw(place, _left(tickets, known.values()))
         return [known[one.call_id] for one in asked if one.call_id in known]
-    names = await _commit(place, data, asked, old, known)
-    left = {key: one for key, one in known.items() if names.get(key) != one.id}
+    kept = {
+        one.call_id: known[one.call_id]
+        for one in asked
+        if one.call_id in known and _asks_the_same(known[one.call_id], one)
+    }
+    left = _left(tickets, kept.values())
+    if data is None and not left:
+        await _drop(place, [node.id for node in before])
+        return []
+    id, names = await _commit(place, data, asked, before, kept, left)
     await _withdraw(place, left)
-    tickets = [await of(place.store.tickets.get(name)) for name in names.values()]
-    return [ticket for ticket in tickets if ticket is not None]
+    if data is None:
+        await _drop(place, [id])
+    found = [await of(place.store.tickets.get(name)) for name in names.values()]
+    return [ticket for ticket in found if ticket is not None]
 
 
 async def _is_same(place: Place, old: Node, data: dict[str, Any]) -> bool:
@@ -94,9 +108,13 @@ async def _is_same(place: Place, old: Node, data: dict[str, Any]) -> bool:
 
 async def load(place: Place, *, rewind: bool) -> Saved | None:
     """The state that is kept for the branch; LeafMoved when that stands elsewhere by now."""
-    node = await _pending(place)
-    if node is None:
+    pending = await _pending(place)
+    tickets = await _tickets(place, pending)
+    known = _by_call(pending, tickets)
+    await _withdraw(place, _left(tickets, known.values()))
+    if not pending or pending[0].body["state"] is None:
         return None
+    node = pending[0]
     leaf = await tip(place)
     saved_at = node.parent or None
     if leaf != saved_at:
@@ -107,7 +125,7 @@ async def load(place: Place, *, rewind: bool) -> Saved | None:
                 place.session, place.branch, to=saved_at, expected=leaf, lease=place.lease
             )
         )
-    return Saved(node.body["state"], await _tickets(place, node))
+    return Saved(node.body["state"], await _in_time(place, pending, known))
 
 
 def decide(state: RunState[Any, Any], tickets: dict[str, Ticket]) -> dict[str, Ticket]:
@@ -126,6 +144,15 @@ def decide(state: RunState[Any, Any], tickets: dict[str, Ticket]) -> dict[str, T
         said = WITHDRAWN if decision is None else decision.reason
         state.reject(item, rejection_message=said)
     return approved
+
+
+def called(state: Any) -> Iterator[str]:
+    """The calls that a state knows of, those of agents that serve as tools as well."""
+    if isinstance(state, dict):
+        yield from state.get("tool_invocations") or ()
+    for one in state.values() if isinstance(state, dict) else state:
+        if isinstance(one, dict | list):
+            yield from called(one)
 
 
 def is_edited(ticket: Ticket) -> bool:
@@ -147,20 +174,20 @@ def _check_edit(item: Any, ticket: Ticket) -> None:
 
 async def _commit(
     place: Place,
-    data: dict[str, Any],
+    data: dict[str, Any] | None,
     asked: list[Question],
-    old: Node | None,
-    known: dict[str, Ticket],
-) -> dict[str, str]:
-    """One commit: the state, its questions, and the end of the state before."""
+    before: list[Node],
+    kept: dict[str, Ticket],
+    left: list[str],
+) -> tuple[str, dict[str, str]]:
+    """One commit: the state, its questions, and the end of the states before."""
     turn = place.store.turns.begin(
         place.session, branch=place.branch, lease=place.lease, create=place.create
     )
     names = {}
     for one in asked:
-        before = known.get(one.call_id)
-        if before is not None and _asks_the_same(before, one):
-            names[one.call_id] = before.id
+        if one.call_id in kept:
+            names[one.call_id] = kept[one.call_id].id
             continue
         ticket = turn.ask(
             one.call_id,
@@ -170,12 +197,11 @@ async def _commit(
             expires_s=one.expires_s,
         )
         names[one.call_id] = ticket.id
-    body = {"state": data, "tickets": names}
-    turn.node(KIND, body, label=place.branch, on_path=False)
-    if old is not None:
-        turn.tombstone(old.id)
+    body = {"state": data, "tickets": names, "left": left}
+    node = turn.node(KIND, body, label=place.branch, on_path=False)
+    turn.tombstone(*(one.id for one in before))
     await of(turn.commit())
-    return names
+    return node.id, names
 
 
 def _asks_the_same(ticket: Ticket, question: Question) -> bool:
@@ -184,28 +210,49 @@ def _asks_the_same(ticket: Ticket, question: Question) -> bool:
     return ticket.status == "open" and same
 
 
-async def _pending(place: Place) -> Node | None:
-    found = place.store.nodes.iter(
-        place.session, kind=KIND, label=place.branch, order="-ord", limit=1
-    )
-    async for node in each(found):
-        return node
-    return None
+async def _pending(place: Place) -> list[Node]:
+    """What is live, the newest first: more than one when several saved at the same moment."""
+    found = place.store.nodes.iter(place.session, kind=KIND, label=place.branch, order="-ord")
+    return [node async for node in each(found)]
 
 
-async def _tickets(place: Place, node: Node) -> dict[str, Ticket]:
-    found = {}
-    for key, name in node.body["tickets"].items():
-        ticket = await of(place.store.tickets.get(name))
-        if ticket is not None:
-            found[key] = ticket
-    return found
+async def _tickets(place: Place, nodes: list[Node]) -> dict[str, Ticket]:
+    """All tickets that the nodes name, by id."""
+    names = [name for node in nodes for name in node.body["tickets"].values()]
+    names += [name for node in nodes for name in node.body.get("left", ())]
+    found = [await of(place.store.tickets.get(name)) for name in dict.fromkeys(names)]
+    return {ticket.id: ticket for ticket in found if ticket is not None}
 
 
-async def _withdraw(place: Place, tickets: dict[str, Ticket]) -> None:
-    for ticket in tickets.values():
-        if ticket.status == "open":
-            await of(place.store.tickets.cancel(ticket.id))
+def _by_call(nodes: list[Node], tickets: dict[str, Ticket]) -> dict[str, Ticket]:
+    """Those of the state that counts."""
+    names = nodes[0].body["tickets"] if nodes else {}
+    return {key: tickets[name] for key, name in names.items() if name in tickets}
+
+
+def _left(tickets: dict[str, Ticket], kept: Iterable[Ticket]) -> list[str]:
+    """Those that wait for an answer that nobody would take."""
+    names = {one.id for one in kept}
+    return [id for id, one in tickets.items() if one.status == "open" and id not in names]
+
+
+async def _in_time(place: Place, nodes: list[Node], known: dict[str, Ticket]) -> dict[str, Ticket]:
+    """The tickets, those whose time is over withdrawn: no worker need be there to settle them."""
+    now_us = SystemClock().now_us()
+    late = [one.id for one in known.values() if one.status == "open" and is_due(one, now_us)]
+    if not late:
+        return known
+    await _withdraw(place, late)
+    return _by_call(nodes, await _tickets(place, nodes))
+
+
+async def _withdraw(place: Place, names: Iterable[str]) -> None:
+    for name in names:
+        await of(place.store.tickets.cancel(name))
+
+
+async def _drop(place: Place, names: list[str]) -> None:
+    await of(place.store.nodes.tombstone(place.session, names, lease=place.lease))
 
 
 def _text(value: Any) -> str:

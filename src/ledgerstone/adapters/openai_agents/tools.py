@@ -71,6 +71,15 @@ class Once:
         if execution.ticket is not None:
             arguments = _arguments_of(execution, arguments)
         try:
+            return await self._made(execution, context, arguments)
+        except BaseException:
+            # If it was cancelled, nobody knows how far it came: this process no more than others.
+            self._guarded.mine.discard(execution.id)
+            raise
+
+    async def _made(self, execution: Execution, context: Any, arguments: str) -> Any:
+        """The call, with its outcome written down."""
+        try:
             result = await self._inner(context, arguments)
         except Exception as error:
             await self._finish(execution, error=error_text(error))
@@ -85,7 +94,7 @@ class Once:
         await ensure(place)
         await check(place, guarded, call_id)
         id = ids.new_id()
-        guarded.own.add(id)
+        guarded.begun(id)
         try:
             begun = await of(
                 executions.start(
@@ -99,10 +108,10 @@ class Once:
             if begun.status == "failed":
                 begun = await self._again(begun)
         except ExecutionUnresolved as error:
-            guarded.own.discard(id)
+            guarded.mine.discard(id)
             raise CallUnresolved(error.execution, error.call_id) from None
         except BaseException:
-            guarded.own.discard(id)
+            guarded.mine.discard(id)
             raise
         if begun.message_id is not None and not await is_told(place, begun):
             guarded.outputs[call_id] = begun.message_id
@@ -113,7 +122,7 @@ class Once:
         again = await of(self._place.store.executions.retry(failed.id, lease=self._place.lease))
         if again.attempts != failed.attempts + 1:
             raise ExecutionUnresolved(again.id, again.call_id)
-        self._guarded.own.add(again.id)
+        self._guarded.begun(again.id)
         return again
 
     def _call(self, call_id: str, arguments: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from ledgerstone.formats.turns import paired
 from ledgerstone.records.messages import Message
 
 FORMAT = "pydantic-ai"
+_STAMPS: Native = dict.fromkeys(("timestamp", "run_id", "conversation_id", "instructions"))
+"""What a request is given when it is sent."""
 _DATED = ("user-prompt", "system-prompt", "tool-return", "retry-prompt")
 
 
@@ -77,6 +79,15 @@ def digest(native: Native) -> bytes:
         # Half of a surrogate pair, which JSON can spell and UTF-8 can not.
         data = json.dumps(native).encode()
     return sha256(data).digest()
+
+
+def goes_on(chain: Chain, natives: Sequence[Native], digests: Sequence[bytes]) -> bool:
+    """Whether a list begins with a chain, or is one whose last request was sent since."""
+    same, _ = chain.common(digests)
+    if same != len(chain.links) - 1 or same >= len(natives):
+        return same == len(chain.links)
+    bare = {**natives[same], **_STAMPS}
+    return natives[same].get("kind") == "request" and digest(bare) == chain.links[same].digest
 
 
 async def keep(

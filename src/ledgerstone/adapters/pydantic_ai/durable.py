@@ -37,11 +37,11 @@ from pydantic_ai.tools import AgentDepsT, RunContext
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.errors import ExecutionUnresolved, LedgerstoneError, Misuse
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
 
-APP = "pydantic-ai"
 ERROR_CHARS_MAX = 4096
 ToolOrder = Literal["sequential", "parallel_ordered_events"]
 """How tools of one response run; a free order could number repeated calls otherwise on resume."""
@@ -110,7 +110,11 @@ class Task:
             return known
         if known.status != "failed" and not (repeatable or self.repeat_unknown):
             raise ExecutionUnresolved(known.id, known.call_id)
-        return await of(self.store.executions.retry(id, lease=self.lease))
+        again = await of(self.store.executions.retry(id, lease=self.lease))
+        if again.attempts != known.attempts + 1 and not repeatable:
+            # Somebody else began it again at the same moment.
+            raise ExecutionUnresolved(again.id, again.call_id)
+        return again
 
     async def _finish(self, id: str, **outcome: Any) -> None:
         await of(self.store.executions.finish(id, lease=self.lease, **outcome))

@@ -111,7 +111,8 @@ def _continues(last: Execution, said: dict[str, Any]) -> bool:
 def _name(run_id: str, call: str, attempt: int) -> str:
     """Calls of one session need different names, and providers use theirs again in each run."""
     name = f"{run_id}:{call}" + (f"#{attempt + 1}" if attempt else "")
-    if len(name) <= ids.ID_CHARS_MAX:
+    # With marks of their own, two of them could look alike.
+    if len(name) <= ids.ID_CHARS_MAX and ":" not in run_id and "#" not in call:
         return name
     return ids.derive(run_id, call, str(attempt))
 

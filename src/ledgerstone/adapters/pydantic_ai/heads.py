@@ -3,8 +3,11 @@
 A conversation is a session; its messages are the path of a branch. What pydantic-ai knows beyond
 messages lies in the session's state, and is written by the commit that writes the messages:
 
-    {"heads": {branch: {"n": number, "leaf": node, "at": commit, "usage": .., "deferred": ..}},
-     "summary": {..}}
+    {"session": id, "summary": {..},
+     "heads": {branch: {"n": number, "leaf": node, "at": commit, "usage": .., "deferred": ..}}}
+
+A fork gets its source's state with its nodes. The name in it says so, and what the fork knows of
+itself is made of it, by whoever reads it first: see `begun`.
 
 A writer may say any list if nothing happened since it read; whoever else wrote to the session is
 noticed by the leaf, and their commits are counted in the number that a reader is given. What
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic_ai.conversation import Conversation
@@ -26,6 +29,7 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
+from ledgerstone.adapters.pydantic_ai.words import STEPS
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
@@ -34,9 +38,7 @@ from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import Head, Session
 
-APP = "pydantic-ai"
 STATE = "pydantic-ai"
-STEPS = "pydantic-ai.steps"
 REWRITE = "pydantic-ai.rewrite"
 TRIES = 10
 CHAINS_KEPT = 64
@@ -133,6 +135,13 @@ class Place:
             return bool(steps["from"] == self.known.get("leaf"))
         return bool(self.leaf == self.known.get("leaf"))
 
+    @property
+    def copied(self) -> bool:
+        """Whether what was kept is what another session knew of itself."""
+        if self.session is None:
+            return False
+        return bool(self.state.get(STATE, {}).get("session", self.session.id) != self.session.id)
+
 
 class Heads:
     """Reads and moves conversations of one store, seen by one scope or by everybody."""
@@ -159,7 +168,8 @@ class Heads:
         if found is None or found.deleted_us is not None or not self.sees(found):
             return Place(None, None, {}, (), branch, hidden=found is not None)
         said = {} if state is None else decode_json(state)
-        return Place(found, head, said, rest[0] if messages else (), branch)
+        place = Place(found, head, said, rest[0] if messages else (), branch)
+        return begun(place, await self._spent(place)) if place.copied else place
 
     def sees(self, session: Session) -> bool:
         return self.scope is None or session.user == self.scope
@@ -227,12 +237,14 @@ class Heads:
             turn = self.store.turns.begin(
                 id, expected_revision=place.commits, expected_incarnation=place.incarnation
             )
-            turn.state(**{STATE: said})
+            changed = {STATE: {**said, "session": id}}
+            # Of a copy, the steps of its source are still to be taken away.
+            turn.state(**changed, **({} if STEPS in place.state else {STEPS: None}))
             try:
                 await of(turn.commit())
             except (RevisionMoved, SessionNotFound):
                 continue
-            return Place(place.session, place.head, {**place.state, STATE: said}, ())
+            return Place(place.session, place.head, {**place.state, **changed}, ())
         raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
 
     async def _commit(
@@ -269,7 +281,7 @@ class Heads:
         heads = dict(said.get("heads", {}))
         mark = {"n": place.number + 1, "leaf": leaf, "at": place.commits + 1}
         heads[place.branch] = {**heads.get(place.branch, {}), **mark}
-        changed: dict[str, Any] = {STATE: {**said, "heads": heads}}
+        changed: dict[str, Any] = {STATE: {**said, "session": made.id, "heads": heads}}
         if place.branch == "main":
             changed[STEPS] = None
         turn.state(**changed)
@@ -281,6 +293,16 @@ class Heads:
         done = Place(session, head, {**place.state, **changed}, (), place.branch)
         self._remember(done, chain.grown(kept, digests[kept:], names))
         return done
+
+    async def _spent(self, copy: Place) -> dict[str, Any]:
+        """What was kept where a copy ends, or where main ended if that is on its path."""
+        assert copy.session is not None
+        main = replace(copy, branch="main")
+        kept, end = main.begun, main.known.get("leaf")
+        if not kept and end is not None:
+            node = await of(self.store.nodes.get(copy.session.id, end))
+            kept = {} if node is None else main.known
+        return {name: kept[name] for name in ("usage", "deferred") if name in kept}
 
     async def _chain(self, place: Place, *, anew: bool = False) -> Chain:
         """What stands on the branch, from memory if that is still so."""
@@ -302,6 +324,30 @@ class Heads:
         self._chains[key] = (_tag(place), chain)
         if len(self._chains) > CHAINS_KEPT:
             self._chains.popitem(last=False)
+
+
+def begun(copy: Place, spent: dict[str, Any]) -> Place:
+    """A copy with what it knows of itself at its beginning, and revisions of its own."""
+    assert copy.session is not None
+    assert copy.head is not None
+    # If others wrote since, nobody knows where it began, and their commits are counted.
+    leaf = copy.head.leaf if copy.commits == 1 else ""
+    source, ends = copy.state[STATE], {one.name: one.leaf for one in copy.head.branches}
+    heads = {
+        name: {**one, "at": 1}
+        for name, one in source.get("heads", {}).items()
+        if name in ends and ends[name] == one["leaf"]
+    }
+    heads["main"] = {"n": 1, "leaf": leaf, "at": 1, **spent}
+    said: dict[str, Any] = {"session": copy.session.id, "heads": heads}
+    if "summary" in source:
+        # A name is of a revision, and a process runs the source.
+        summary = {**source["summary"], "named_revision": 0}
+        if summary["outcome"] == "running":
+            summary |= {"outcome": "ready", "run_id": None, "owner_pid": None}
+        said["summary"] = summary
+    rest = {name: one for name, one in copy.state.items() if name != STEPS}
+    return replace(copy, state={**rest, STATE: said})
 
 
 def moved(id: str, there: Place) -> str:

@@ -12,7 +12,8 @@ from pydantic_ai_harness.step_persistence.conversations import (
 
 from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import chains, summaries
-from ledgerstone.adapters.pydantic_ai.heads import APP, STATE, Heads, Place
+from ledgerstone.adapters.pydantic_ai.heads import STATE, Heads, Place, begun
+from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.sessions import GetDocuments, GetHead
 from ledgerstone.records.sessions import Session
@@ -60,11 +61,12 @@ async def _places(heads: Heads, page: list[Session]) -> list[Place]:
             *(GetHead(tenant=tenant, id=name) for name in names),
         )
     )
-    return [
+    places = [
         Place(session, head, decode_json(states[session.id]), ())
         for session, head in zip(page, found, strict=True)
         if session.id in states
     ]
+    return [begun(one, {}) if one.copied else one for one in places]
 
 
 def _is_listed(place: Place, archived: bool | None) -> bool:

@@ -17,7 +17,8 @@ from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
-from ledgerstone.adapters.pydantic_ai.heads import REWRITE, STEPS
+from ledgerstone.adapters.pydantic_ai.heads import REWRITE
+from ledgerstone.adapters.pydantic_ai.words import STEPS
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
@@ -122,15 +123,14 @@ class Snapshots:
         mark: dict[str, Any],
         before: list[Node],
     ) -> None:
-        if base.chain.common(digests)[0] < len(base.chain.links):
+        if not chains.goes_on(base.chain, natives, digests):
             looked, base = base, await self._base(session, anew=True)
             if base.revision != looked.revision:
                 raise RevisionMoved(looked.revision, base.revision, session)
         key = (session, base.incarnation, snapshot.run_id)
         own = await self._own(key, before)
-        goes_on = base.chain.common(digests)[0] == len(base.chain.links)
         stale = not (base.chain.gone or frozenset()).isdisjoint(digests)
-        fits = goes_on and not stale
+        fits = chains.goes_on(base.chain, natives, digests) and not stale
         on_path = fits and snapshot.state == "complete" and self._branch is not None
         longer = own.common(digests)[0] > base.chain.common(digests)[0]
         chain = own if longer and not on_path else base.chain
@@ -142,7 +142,9 @@ class Snapshots:
         end = names[-1] if names else tip
         node = _node(snapshot, end if natives else None, mark)
         if on_path:
-            revision = await self._commit(session, base, fresh, node, end)
+            kept = Node(kind=REWRITE, body={"kept": same}, parent=tip)
+            rewrite = kept if same < len(chain.links) else None
+            revision = await self._commit(session, base, fresh, node, end, rewrite)
             grown = chain.grown(same, digests[same:], names)
             self._bases[session] = Base(base.incarnation, revision, end, grown)
         else:
@@ -152,7 +154,13 @@ class Snapshots:
         self._remember(key, chain.grown(same, digests[same:], names))
 
     async def _commit(
-        self, session: str, base: Base, fresh: list[Message], node: Node, end: str | None
+        self,
+        session: str,
+        base: Base,
+        fresh: list[Message],
+        node: Node,
+        end: str | None,
+        rewrite: Node | None,
     ) -> int:
         """The messages go on the path, the snapshot beside it."""
         turn = self._store.turns.begin(
@@ -162,6 +170,8 @@ class Snapshots:
             expected_incarnation=base.incarnation,
             run_id=node.run_id,
         )
+        if rewrite is not None:
+            turn.node(rewrite.kind, rewrite.body, parent=rewrite.parent)
         turn.add(*fresh)
         chains.count(turn, fresh)
         turn.node(KIND, node.body, label=node.label, parent=node.parent, on_path=False)

@@ -20,9 +20,9 @@ from pydantic_ai_harness.step_persistence import (
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.adapters.pydantic_ai import effects, step_records
-from ledgerstone.adapters.pydantic_ai.heads import APP
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
+from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.errors import IncarnationMoved, InvalidValue, SessionNotFound
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
@@ -36,7 +36,7 @@ class LedgerStepStore:
 
     The messages of complete snapshots become the conversation, as long as they continue what
     stands on `branch`; with branch=None they only hang beside it. Sessions that it makes belong to
-    `user`, the scope of a LedgerConversationStore. `max_snapshots_per_run` as of the stores of the
+    `user`, the scope of a LedgerSavedConversations. `max_snapshots_per_run` as of the stores of the
     harness: the newest and the newest complete one always stay.
     """
 

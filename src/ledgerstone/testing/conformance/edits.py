@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledgerstone import user
-from ledgerstone.errors import MessageNotFound
+from ledgerstone.errors import InvalidValue, MessageNotFound
 from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import Usage
 from ledgerstone.testing.bed import Bed
@@ -42,6 +42,9 @@ class TestAmend:
     @pytest.mark.promise(60)
     def test_an_amended_message_is_read_everywhere(self, backend: Bed) -> None:
         made, _ = start(backend, "hello", "other")
+        with pytest.raises(InvalidValue) as caught:
+            backend.store.messages.amend(made.id, session="s", content="new text")
+        assert caught.value.field == "content"
         changed = backend.store.messages.amend(made.id, session="s", parts=["new text"])
         assert changed.text == "new text"
         store = backend.reopen()

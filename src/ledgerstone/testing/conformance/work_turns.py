@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ledgerstone import user
@@ -77,9 +79,10 @@ class TestWorkOfATurn(OnASession):
 
     @pytest.mark.parametrize("name", ["id", "key"])
     def test_two_of_one_name_are_one(self, backend: Bed, session: str, name: str) -> None:
+        named: dict[str, Any] = {name: "w1"}
         with backend.store.turns.begin(session) as turn:
-            turn.enqueue("first", delay_s=30, priority=5, **{name: "w1"})
-            turn.enqueue("second", priority=1, **{name: "w1"})
+            turn.enqueue("first", delay_s=30, priority=5, **named)
+            turn.enqueue("second", priority=1, **named)
             turn.enqueue("third", id="w2", delay_s=40, priority=9)
         first, third = backend.store.work.list(session)
         assert (first.payloads, third.payloads) == (["first"], ["third"])

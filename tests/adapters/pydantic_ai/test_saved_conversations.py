@@ -26,7 +26,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 from tests.adapters.pydantic_ai.samples import PNG, on_store, same
@@ -36,7 +36,7 @@ AnyStore = Store | AsyncStore
 
 def test_a_loop_of_runs(store_url: str, colour: str) -> None:
     async def work(store: AnyStore) -> None:
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         agent = Agent(TestModel())
         first = await agent.run("hello")
         stored = await conversations.write(first.conversation, expected_revision=None)
@@ -55,7 +55,7 @@ def test_a_loop_of_runs(store_url: str, colour: str) -> None:
 
 
 def test_only_new_messages_are_written(adapter_store: Store) -> None:
-    conversations = LedgerConversationStore(adapter_store)
+    conversations = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         agent = Agent(TestModel())
@@ -68,7 +68,7 @@ def test_only_new_messages_are_written(adapter_store: Store) -> None:
         assert head is not None
         assert (head.revision, head.nodes) == (2, 4)
         # Another process knows nothing yet, and finds what both begin with by reading.
-        other = LedgerConversationStore(adapter_store)
+        other = LedgerSavedConversations(adapter_store)
         result = await agent.run("last", conversation=result.conversation)
         await other.write(result.conversation, expected_revision="1.2")
         head = adapter_store.sessions.head(id)
@@ -97,11 +97,11 @@ def test_tools_retries_and_pictures(store_url: str, colour: str) -> None:
         return ["a picture", BinaryContent(PNG, media_type="image/png")]
 
     async def work(store: AnyStore) -> None:
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         picture = BinaryContent(PNG + b"2", media_type="image/png")
         result = await agent.run(["like this", picture])
         stored = await conversations.write(result.conversation, expected_revision=None)
-        fresh = LedgerConversationStore(store)
+        fresh = LedgerSavedConversations(store)
         read = await fresh.read(stored.conversation.conversation_id)
         assert read is not None
         assert same(read.conversation.messages, result.conversation.messages)
@@ -110,7 +110,7 @@ def test_tools_retries_and_pictures(store_url: str, colour: str) -> None:
 
 
 def test_bytes_are_blobs_and_not_text(adapter_store: Store) -> None:
-    conversations = LedgerConversationStore(adapter_store)
+    conversations = LedgerSavedConversations(adapter_store)
     picture = BinaryContent(PNG, media_type="image/png")
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(["look", picture])])]
     talk = Conversation(messages=messages, conversation_id="c")
@@ -122,7 +122,7 @@ def test_bytes_are_blobs_and_not_text(adapter_store: Store) -> None:
     assert len(str(stored.body)) < 3000
     assert any(getattr(part, "blob", None) == attached.id for part in stored.parts)
     adapter_store.admin.gc(older_than_s=0, attachments_older_than_s=0)
-    read = asyncio.run(LedgerConversationStore(adapter_store).read("c"))
+    read = asyncio.run(LedgerSavedConversations(adapter_store).read("c"))
     assert read is not None
     assert same(read.conversation.messages, messages)
 
@@ -140,12 +140,12 @@ def test_a_paused_run_waits_in_the_store(store_url: str, colour: str) -> None:
         return f"paid {eur}"
 
     async def work(store: AnyStore) -> None:
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         paused = await agent.run("pay it")
         assert isinstance(paused.output, DeferredToolRequests)
         stored = await conversations.write(paused.conversation, expected_revision=None)
         # The next day, elsewhere.
-        read = await LedgerConversationStore(store).read(stored.conversation.conversation_id)
+        read = await LedgerSavedConversations(store).read(stored.conversation.conversation_id)
         assert read is not None
         waiting = read.conversation.deferred_tool_requests
         assert waiting is not None
@@ -170,7 +170,7 @@ def test_a_streamed_run(store_url: str) -> None:
         async with agent.run_stream("tell") as stream:
             assert [text async for text in stream.stream_text()][-1] == "one two three"
             messages = stream.all_messages()
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         talk = Conversation(messages=messages)
         await conversations.write(talk, expected_revision=None)
         read = await conversations.read(talk.conversation_id)
@@ -182,7 +182,7 @@ def test_a_streamed_run(store_url: str) -> None:
 
 def test_two_writers(store_url: str, colour: str) -> None:
     async def work(store: AnyStore) -> None:
-        here, there = LedgerConversationStore(store), LedgerConversationStore(store)
+        here, there = LedgerSavedConversations(store), LedgerSavedConversations(store)
         agent = Agent(TestModel())
         begun = await agent.run("hello")
         stored = await here.write(begun.conversation, expected_revision=None)
@@ -216,12 +216,15 @@ def test_many_creators_and_one_winner(store_url: str) -> None:
             for n in range(8)
         ]
         answers = await asyncio.gather(
-            *(LedgerConversationStore(store).write(talk, expected_revision=None) for talk in talks),
+            *(
+                LedgerSavedConversations(store).write(talk, expected_revision=None)
+                for talk in talks
+            ),
             return_exceptions=True,
         )
         assert sum(not isinstance(one, Exception) for one in answers) == 1
         assert sum(isinstance(one, ConversationConflict) for one in answers) == 7
-        read = await LedgerConversationStore(store).read("c")
+        read = await LedgerSavedConversations(store).read("c")
         assert read is not None
         assert len(read.conversation.messages) == 1
 
@@ -230,7 +233,7 @@ def test_many_creators_and_one_winner(store_url: str) -> None:
 
 def test_deleted_and_made_again_is_another_revision(store_url: str, colour: str) -> None:
     async def work(store: AnyStore) -> None:
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         talk = Conversation(
             messages=[ModelRequest(parts=[UserPromptPart("a")])], conversation_id="c"
         )
@@ -251,7 +254,7 @@ def test_deleted_and_made_again_is_another_revision(store_url: str, colour: str)
 
 def test_branch_and_fork(store_url: str, colour: str) -> None:
     async def work(store: AnyStore) -> None:
-        conversations = LedgerConversationStore(store)
+        conversations = LedgerSavedConversations(store)
         agent = Agent(TestModel())
         begun = await conversations.write(
             (await agent.run("hello")).conversation, expected_revision=None
@@ -291,8 +294,8 @@ def test_branch_and_fork(store_url: str, colour: str) -> None:
 
 def test_scopes_and_tenants(store_url: str, colour: str) -> None:
     async def work(store: AnyStore) -> None:
-        ada = LedgerConversationStore(store, scope="ada")
-        bob = LedgerConversationStore(store, scope="bob")
+        ada = LedgerSavedConversations(store, scope="ada")
+        bob = LedgerSavedConversations(store, scope="bob")
         talk = Conversation(conversation_id="c")
         stored = await ada.write(talk, expected_revision=None)
         assert await bob.read("c") is None
@@ -308,16 +311,16 @@ def test_scopes_and_tenants(store_url: str, colour: str) -> None:
             await empty
         with pytest.raises(ConversationConflict):
             await bob.write(Conversation(conversation_id="empty"), expected_revision=None)
-        other = LedgerConversationStore(store.for_tenant("other"))
+        other = LedgerSavedConversations(store.for_tenant("other"))
         assert await other.read("c") is None
         await other.write(talk, expected_revision=None)
-        assert [one.user for one in await LedgerConversationStore(store).records()] == ["ada"]
+        assert [one.user for one in await LedgerSavedConversations(store).records()] == ["ada"]
 
     on_store(store_url, colour, work)
 
 
 def test_usage_is_counted_once(adapter_store: Store) -> None:
-    conversations = LedgerConversationStore(adapter_store)
+    conversations = LedgerSavedConversations(adapter_store)
 
     async def go() -> None:
         result = await Agent(TestModel()).run("hello")
@@ -334,7 +337,7 @@ def test_usage_is_counted_once(adapter_store: Store) -> None:
 
 
 def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:
-    conversations = LedgerConversationStore(adapter_store)
+    conversations = LedgerSavedConversations(adapter_store)
 
     async def write(talk: Any) -> None:
         await conversations.write(talk, expected_revision=None)

@@ -16,7 +16,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations
 from tests.adapters.pydantic_ai.samples import on_store, some_messages
 
 AnyStore = Store | AsyncStore
@@ -28,7 +28,7 @@ def test_equal_to_the_library_over_random_programs(
 ) -> None:
     async def work(store: AnyStore) -> None:
         twins = _Twins(
-            LedgerConversationStore(store), SqliteConversationStore(database=tmp_path / "l.db")
+            LedgerSavedConversations(store), SqliteConversationStore(database=tmp_path / "l.db")
         )
         rng = random.Random(seed)
         for _ in range(40):
@@ -40,7 +40,7 @@ def test_equal_to_the_library_over_random_programs(
 class _Twins:
     """The same program on both stores; answers and errors must be the same."""
 
-    def __init__(self, ours: LedgerConversationStore, theirs: SqliteConversationStore) -> None:
+    def __init__(self, ours: LedgerSavedConversations, theirs: SqliteConversationStore) -> None:
         self.ours, self.theirs = ours, theirs
         self.seen: list[tuple[ConversationSummary, ConversationSummary]] = [
             2 * (ConversationSummary(id=f"c{n}", workspace="/w", title=f"t{n}"),) for n in range(3)

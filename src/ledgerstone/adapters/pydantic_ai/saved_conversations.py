@@ -20,7 +20,6 @@ from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
-    APP,
     STATE,
     Heads,
     Place,
@@ -28,12 +27,13 @@ from ledgerstone.adapters.pydantic_ai.heads import (
     StoredConversation,
     moved,
 )
+from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
 from ledgerstone.records.sessions import Session
 
 
-class LedgerConversationStore:
+class LedgerSavedConversations:
     """Conversations as sessions of a store, open to every other adapter.
 
     The methods of SqliteConversationStore (save, get, listing, name, set_archived, delete) do what
@@ -201,9 +201,8 @@ class LedgerConversationStore:
             )
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to fork at {at!r}: {error}") from error
-        whole = at is None or at == place.leaf
-        origin = {"from": id, "at": at or place.leaf}
-        await self._heads.patch(made.id, lambda copy: _begun(copy, origin, whole=whole))
+        # Without this commit a reader still finds the same: what a copy knows is made anew.
+        await self._heads.patch(made.id, lambda copy: copy.state.get(STATE, {}))
         found = await self._read(made.id, "main")
         if found is None:
             raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
@@ -340,16 +339,3 @@ def _seen(revision: str | None) -> Seen | None:
     incarnation, _, number = revision.partition(".")
     digits = incarnation.isdecimal() and number.isdecimal()
     return Seen(int(incarnation), int(number)) if digits else Seen(0, 0)
-
-
-def _begun(copy: Place, origin: dict[str, Any], *, whole: bool) -> dict[str, Any]:
-    """What a fork knows at its beginning: what was spent and waits, where a writer ended."""
-    kept = copy.known if whole else copy.begun
-    head: dict[str, Any] = {"n": 1, "leaf": copy.leaf}
-    head |= {name: kept[name] for name in ("usage", "deferred") if name in kept}
-    said: dict[str, Any] = {"heads": {"main": head}, "forked": origin}
-    if "summary" in copy.state.get(STATE, {}):
-        # A name is of a revision, and those of the fork begin anew.
-        summary = replace(summaries.of_place(copy), named_revision=0)
-        said["summary"] = summaries.dump(summary)
-    return said

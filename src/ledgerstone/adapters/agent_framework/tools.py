@@ -1,0 +1,253 @@
+"""Tools whose calls are written down before they are made, so that none is made twice unnoticed.
+
+The framework stores a run when it ends. A process that is killed before that leaves executions
+whose results are in no message, and a model that is asked again would ask for the same once more,
+under new ids. So nothing is called while such calls of a session are not accounted for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from agent_framework import (
+    Content,
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    Message,
+    MiddlewareFailure,
+    MiddlewareTermination,
+)
+from pydantic_core import to_jsonable_python
+
+from ledgerstone import ids
+from ledgerstone.adapters.agent_framework import messages as form
+from ledgerstone.adapters.agent_framework.history import APP, LedgerHistoryProvider, session_of
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.codec import encode_json
+from ledgerstone.errors import Conflict, ExecutionUnresolved, LedgerstoneError
+from ledgerstone.intake.executions import error_text
+from ledgerstone.records.executions import Execution
+
+T = TypeVar("T")
+SESSIONS_KEPT = 1024
+PAGE = 500
+REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
+"""Commits that take messages away: what happened before one is nobody's surprise."""
+
+
+class CallsLeft(Conflict):
+    """Tools were called by a process that is gone, and the history does not know of it."""
+
+    def __init__(self, session: str, calls: Sequence[Execution]) -> None:
+        names = ", ".join(f"{one.tool} {one.call_id}" for one in calls)
+        super().__init__(
+            f"session {session!r}: the results of {len(calls)} calls are not in the history "
+            f"({names}); await middleware.recover({session!r}) puts them there"
+        )
+        self.session = session
+        self.calls = list(calls)
+
+
+class LedgerToolMiddleware(FunctionMiddleware):
+    """Runs tools as executions of the session: Agent(..., middleware=[..., this one as the last]).
+
+    It needs a LedgerHistoryProvider over the same store, and its `user`. `tools` names those that
+    act on the world; without it all are written down. When a call can not be made safely the run
+    ends with MiddlewareFailure, and its cause is ExecutionUnresolved, CallsLeft or another error
+    of the store.
+    """
+
+    def __init__(
+        self, store: AnyStore, *, tools: Iterable[str] | None = None, user: str | None = None
+    ) -> None:
+        self._faces = Faces(store)
+        self._store = store
+        self._tools = None if tools is None else frozenset(tools)
+        self._user = user
+        self._history = LedgerHistoryProvider(store, user=user)
+        self._own: OrderedDict[str, set[str]] = OrderedDict()
+
+    async def process(
+        self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Call the tool unless its answer is known."""
+        if self._tools is not None and context.function.name not in self._tools:
+            await call_next()
+            return
+        begun = await self._sure(context, self._begin(context))
+        if begun.status == "succeeded":
+            context.result = shown(begun.result)
+            return
+        try:
+            await call_next()
+        except Exception as error:
+            is_done = isinstance(error, MiddlewareTermination) and context.result is not None
+            told = {"result": stored(context.result)} if is_done else {"error": error_text(error)}
+            await self._sure(context, self._finish(begun, told))
+            if isinstance(error, MiddlewareFailure):
+                self._own.pop(begun.session, None)  # The run ends, and what others of it did.
+            raise
+        except BaseException:
+            # Cancelled in the middle: as after a crash, nobody knows.
+            self._own.pop(begun.session, None)
+            raise
+        await self._sure(context, self._finish(begun, {"result": stored(context.result)}))
+
+    async def recover(self, session_id: str) -> list[Execution]:
+        """Tell the history what is known of calls that were left behind, in one commit.
+
+        For when no other process works on the session. ExecutionUnresolved when nobody knows what
+        came of one: say so first, with `store.executions.finish`.
+        """
+        session = session_of(session_id)
+        left, asked = await self._faces.later(self._known(session))
+        told = [made for one in left for made in _told(one, is_asked=_raw(one) in asked)]
+        await self._history.save_messages(session, told)
+        return left
+
+    async def _known(self, session: str) -> tuple[list[Execution], set[str]]:
+        """Calls that were left behind with their outcomes, and what the history waits for."""
+        left = await self._left(session)
+        for one in left:
+            if not one.resolved:
+                raise ExecutionUnresolved(one.id, one.call_id)
+        path = await of(self._store.messages.history(session)) if left else []
+        waits: Counter[str] = Counter()
+        for kind, _, call_id in form.calls(path):
+            waits[call_id] += 1 if kind == "function_call" else -1
+        return left, {call_id for call_id, count in waits.items() if count > 0}
+
+    async def _sure(self, context: FunctionInvocationContext, work: Coroutine[Any, Any, T]) -> T:
+        """End the run on errors: one that the model is told of would make it try again.
+
+        The run is not stored then, so its calls are left behind as those of a dead process are.
+        """
+        try:
+            return await self._faces.later(work)
+        except LedgerstoneError as error:
+            if context.session is not None:
+                self._own.pop(context.session.session_id, None)
+            raise MiddlewareFailure(str(error)) from error
+
+    async def _begin(self, context: FunctionInvocationContext) -> Execution:
+        """The intent, made durable; or the outcome that the call had before."""
+        session = session_of(None if context.session is None else context.session.session_id)
+        said = context.metadata
+        name = _name(said.get("function_call_occurrence_id"), said["call_id"])
+        id = _id(session, name)
+        (await self._checked(session, id)).add(id)
+        begun = await of(
+            self._store.executions.start(
+                session,
+                id=id,
+                call_id=name,
+                tool=context.function.name,
+                arguments=to_jsonable_python(context.arguments, fallback=str),
+                once=True,
+            )
+        )
+        return begun if begun.status != "failed" else await self._again(begun)
+
+    async def _again(self, failed: Execution) -> Execution:
+        """Begin a failed call once more, unless somebody else did at the same moment."""
+        again = await of(self._store.executions.retry(failed.id))
+        if again.attempts != failed.attempts + 1:
+            raise ExecutionUnresolved(again.id, again.call_id)
+        return again
+
+    async def _finish(self, begun: Execution, outcome: dict[str, Any]) -> None:
+        await of(self._store.executions.finish(begun.id, **outcome))
+
+    async def _checked(self, session: str, id: str) -> set[str]:
+        """The calls of this process, when those of others are accounted for."""
+        own = self._own.get(session)
+        if own is not None:
+            others = await of(self._store.executions.unresolved(session=session))
+            left = [one for one in others if _is_ours(one)]
+        else:
+            await of(self._store.sessions.ensure(session, app=APP, user=self._user))
+            left = await self._left(session)
+            # Taken after looking: another call of this process may have begun meanwhile.
+            own = self._own.get(session, set())
+        left = [one for one in left if one.id not in own and one.id != id]
+        for one in left:
+            if not one.resolved:
+                raise ExecutionUnresolved(one.id, one.call_id)
+        if left:
+            raise CallsLeft(session, left)
+        own = self._own.setdefault(session, own)
+        with suppress(KeyError):
+            self._own.move_to_end(session)
+        if len(self._own) > SESSIONS_KEPT:
+            self._own.popitem(last=False)
+        return own
+
+    async def _left(self, session: str) -> list[Execution]:
+        """Calls since the last one that the history knows, oldest first."""
+        made = await of(self._store.executions.list(session=session))
+        calls = [one for one in made if _is_ours(one) and one.status != "failed"]
+        if not calls:
+            return []
+        path = await of(self._store.messages.history(session, deleted=True))
+        told = {_name(id, call) for kind, id, call in form.calls(path) if kind == "function_result"}
+        left = list(
+            takewhile(lambda one: told.isdisjoint((one.call_id, _raw(one))), reversed(calls))
+        )
+        return await self._since_rewrite(session, left[::-1]) if left else []
+
+    async def _since_rewrite(self, session: str, calls: list[Execution]) -> list[Execution]:
+        """Those that began after messages were last taken away on purpose."""
+        revision = last_us = 0
+        while page := await of(
+            self._store.turns.list(session, after_revision=revision, limit=PAGE)
+        ):
+            revision = page[-1].revision
+            last_us = max([last_us, *(one.created_us for one in page if one.kind in REWRITES)])
+        return [one for one in calls if one.started_us > last_us]
+
+
+def stored(result: Any) -> Any:
+    """What a tool answered, as the model sees it."""
+    if isinstance(result, list) and all(isinstance(one, Content) for one in result):
+        return [one.to_dict() for one in result]
+    return result if isinstance(result, str) else str(result)
+
+
+def shown(result: Any) -> Any:
+    """The answer again; somebody who looked may also have said it in words of their own."""
+    if isinstance(result, list) and all(isinstance(one, dict) and "type" in one for one in result):
+        return [Content.from_dict(one) for one in result]
+    return result if isinstance(result, str) else encode_json(result, "result").decode()
+
+
+def _told(call: Execution, *, is_asked: bool) -> list[Message]:
+    """A result as the framework would have stored it, after its call if that is not there."""
+    raw = _raw(call)
+    id = call.call_id.removesuffix(raw).strip() or None
+    answer = Content.from_function_result(raw, id=id, result=shown(call.result))
+    asked = Content.from_function_call(raw, call.tool, arguments=call.arguments, id=id)
+    told = Message("tool", [answer])
+    return [told] if is_asked else [Message("assistant", [asked]), told]
+
+
+def _name(id: str | None, call_id: str) -> str:
+    """A call by the framework's id for it, since providers use theirs again, and by theirs."""
+    name = call_id if id is None else f"{id} {call_id}"
+    return name if len(name) <= ids.ID_CHARS_MAX else ids.derive(id or "", call_id)
+
+
+def _raw(call: Execution) -> str:
+    """The provider's id of a call."""
+    return call.call_id.partition(" ")[2] or call.call_id
+
+
+def _id(session: str, name: str) -> str:
+    return ids.derive("agent-framework", "call", session, name)
+
+
+def _is_ours(one: Execution) -> bool:
+    return one.id == _id(one.session, one.call_id)

@@ -1,0 +1,227 @@
+"""The record of a conversation in the state of its session, and what others made of it since.
+
+A conversation is a session, and its history ends where main ends. What pydantic-ai knows beyond
+messages is written by the commit that writes them:
+
+    {"session": id, "leaf": where main ended then, "head_id": .., "revision": .., "usage": ..}
+
+As long as main ends there, the record holds, whatever else is committed to the session. When
+another framework went on from there, the record is made of what stands, and its revision says
+where main ends now: who did not see that can not overwrite it. The name in it tells a copy of the
+session, which knows only what is true of itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.conversation_store import ConversationRecord
+
+from ledgerstone import formats, ids
+from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.pydantic_ai.chains import FORMAT
+from ledgerstone.adapters.pydantic_ai.words import STEPS
+from ledgerstone.codec import decode_json
+from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
+from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Head, Session
+
+STATE = "pydantic-ai.conversation"
+SAVED = "pydantic-ai"
+ELSEWHERE = "\0"
+"""Where main stands when it is at no entry of the conversation; no id is like that."""
+
+_ADAPTER = TypeAdapter(ConversationRecord)
+_OWN = {"conversation_id", "scope"}
+_CARRIED = {"usage": "usage", "deferred_tool_requests": "deferred"}
+"""What is of a history and not of a session, here and in LedgerSavedConversations."""
+_UUID_CHARS = 36
+
+
+@dataclass(frozen=True)
+class Place:
+    """One reading of a session; `session` is None when there is none to be seen."""
+
+    session: Session | None
+    head: Head | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+    last: Message | None = None
+    """The last message up to where main `stood`."""
+    hidden: bool = False
+    """Whether there is one that was deleted: its id is not free."""
+
+    @property
+    def commits(self) -> int:
+        return 0 if self.head is None else self.head.revision
+
+    @property
+    def leaf(self) -> str | None:
+        return None if self.head is None else self.head.leaf
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What was kept, here or in the session that this one was copied from."""
+        return self.state.get(STATE) or {}
+
+    @property
+    def is_ours(self) -> bool:
+        return self.session is not None and self.known.get("session") == self.session.id
+
+    @property
+    def stood(self) -> str | None:
+        """Where main ends, or ended before the steps of runs moved it."""
+        steps = self.state.get(STEPS) or {}
+        # A copy has the steps of its source, which moved nothing here.
+        copied = self.commits == 1 or (bool(self.known) and not self.is_ours)
+        moved = bool(steps) and not copied and steps["leaf"] == self.leaf
+        return steps["from"] if moved else self.leaf
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was kept is still so."""
+        return self.is_ours and self.known["leaf"] == self.stood
+
+    @property
+    def cut(self) -> bool:
+        """Whether the end of main was deleted."""
+        return self.head is not None and self.head.effective_leaf != self.leaf
+
+    @property
+    def at(self) -> str | None:
+        """The entry that whatever is added to main follows, or ELSEWHERE."""
+        if self.stood != self.leaf:
+            return ELSEWHERE
+        return None if self.record is None else self.record.head_id
+
+    @cached_property
+    def record(self) -> ConversationRecord | None:
+        """The record; None for what is no conversation yet: nothing was said, or only by steps."""
+        if self.session is None or not (self.is_ours or self.last):
+            return None
+        fixed = {"conversation_id": self.session.id, "scope": self.session.user}
+        head = None if self.last is None else entry_id(self.last)
+        if self.holds:
+            return self._read({**self.known, **fixed, **({"head_id": head} if self.cut else {})})
+        before = self.known["revision"] if self.is_ours else self.session.incarnation
+        derived = {
+            **(self.known if self.is_ours else self._begun(head)),
+            **fixed,
+            "head_id": head,
+            "revision": f"{before}.{self.stood}",
+            "updated_at": self.session.updated_at,
+        }
+        return self._read(derived)
+
+    def _begun(self, head: str | None) -> dict[str, Any]:
+        """What a copy knows of itself, or what LedgerSavedConversations knew of it."""
+        known = self.known
+        if not known:
+            saved = self.state.get(SAVED, {}).get("heads", {}).get("main", {})
+            named = {name: saved.get(theirs) for name, theirs in _CARRIED.items()}
+            # Without a value it is as in a new one.
+            return {name: one for name, one in named.items() if one and saved["leaf"] == self.leaf}
+        carried = {name: known[name] for name in _CARRIED} if known["leaf"] == self.leaf else {}
+        # If others wrote to it since, nobody knows where it began.
+        begun = head if self.commits == 1 else None
+        return {"forked_from": known["session"], "forked_at": begun, **carried}
+
+    def _read(self, said: dict[str, Any]) -> ConversationRecord:
+        try:
+            return _ADAPTER.validate_python(
+                {name: one for name, one in said.items() if name not in ("session", "leaf")}
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            spot = ".".join((STATE, *map(str, first["loc"])))
+            raise Corrupt("documents", said["conversation_id"], spot, first["msg"]) from None
+
+
+def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
+    """What is kept of a record in a session's state; InvalidValue for what JSON can not say."""
+    if record.updated_at.tzinfo is None:
+        raise InvalidValue("updated_at", "a time with its zone expected, as lists go by it")
+    try:
+        said = _ADAPTER.dump_python(record, mode="json", exclude=_OWN)
+    except ValueError as error:
+        raise InvalidValue("record", str(error)) from None
+    return {STATE: {**said, "session": record.conversation_id, "leaf": leaf}}
+
+
+async def look(store: AnyStore, id: str) -> Place:
+    """How a conversation stands, in one reading."""
+    tenant, session = store.tenant or "", ids.check_id(id, "conversation_id")
+    found, head, state, last = await of(
+        store.read(
+            GetSession(tenant=tenant, id=session),
+            GetHead(tenant=tenant, id=session),
+            GetDocument(tenant=tenant, session=session, name="state"),
+            ReadMessages(tenant=tenant, session=session, last=1),
+        )
+    )
+    if found is None or found.deleted_us is not None:
+        return Place(None, hidden=found is not None)
+    said = {} if state is None else decode_json(state)
+    place = Place(found, head, said, last[0] if last else None)
+    if place.stood == place.leaf:
+        return place
+    (last,) = [[]] if place.stood is None else await of(store.read(last_message(store, place)))
+    return replace(place, last=last[0] if last else None)
+
+
+def last_message(store: AnyStore, place: Place) -> ReadMessages:
+    """What asks for the last message up to where main stood."""
+    assert place.session is not None
+    tenant = store.tenant or ""
+    return ReadMessages(tenant=tenant, session=place.session.id, at=place.stood, last=1)
+
+
+def entry_id(one: Message) -> str:
+    """The entry of a message: its own id, with its session if that may have a namesake.
+
+    Entries are found by their id alone, and what other frameworks call "1" is in many sessions.
+    """
+    if formats.origin(one) == FORMAT or _is_uuid(one.id):
+        return one.id
+    return json.dumps([one.session, one.id])
+
+
+def inner_id(one: Message, n: int) -> str:
+    """The entry of what a message of another framework says before its end."""
+    return json.dumps([one.session, one.id, n])
+
+
+def node_of(entry: str) -> tuple[str | None, str]:
+    """The session of an entry, if it tells, and its node; InvalidValue if no node ends there."""
+    parts = _parts(entry)
+    if len(parts) == 3:
+        raise InvalidValue("entry_id", "inside a message of another framework; take one beside it")
+    session, id = parts if len(parts) == 2 else (None, entry)
+    return session, ids.check_id(id, "entry_id")
+
+
+def check_entry(id: str) -> None:
+    """InvalidValue for what can not be the id of a new entry."""
+    ids.check_id(id, "entry_id")
+    if _parts(id):
+        raise InvalidValue("entry_id", f"{id!r} reads like an entry of another framework")
+
+
+def _parts(entry: object) -> list[Any]:
+    if not isinstance(entry, str) or not entry.startswith('["'):
+        return []
+    try:
+        parts = json.loads(entry)
+    except ValueError:
+        return []
+    named = len(parts) in (2, 3) and all(isinstance(one, str) for one in parts[:2])
+    return parts if named else []
+
+
+def _is_uuid(id: str) -> bool:
+    return len(id) == _UUID_CHARS and [id[n] for n in (8, 13, 18, 23)] == ["-"] * 4
