@@ -1,8 +1,9 @@
-"""What every test may ask for: the seed of its randomness and how often to kill."""
+"""What every test may ask for: the seed of its randomness, how often to kill, a line to say."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +15,10 @@ pytest_plugins = [
 ]
 
 SEED_LIMIT = 2**32
+SAID = "said"
+"""The property of a test's report that holds its lines."""
+
+Say = Callable[[str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,3 +58,20 @@ def kills(pytestconfig: pytest.Config) -> int:
     """How many times a crash test kills its victim."""
     value: int = pytestconfig.option.kills
     return value
+
+
+@pytest.fixture
+def say(request: pytest.FixtureRequest) -> Say:
+    """Print a count at the end of the run's report; what a worker prints itself is not seen."""
+
+    def add(line: str) -> None:
+        request.node.user_properties.append((SAID, line))
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.stats.get(kind, ())]
+    said = {line for one in reports for key, line in one.user_properties if key == SAID}
+    for line in sorted(said):
+        terminalreporter.write_line(line)

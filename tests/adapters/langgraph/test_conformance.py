@@ -11,6 +11,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from ledgerstone.adapters.langgraph import LedgerSaver
 from tests.adapters.conftest import opened
+from tests.conftest import Say
 
 TESTS = 81
 
@@ -60,24 +61,27 @@ async def _report(url: str, colour: str, *, blocking: bool) -> dict[str, Any]:
     return report.to_dict()
 
 
-def _check(report: dict[str, Any], what: str) -> None:
+def _check(report: dict[str, Any], what: str, say: Say) -> None:
     results = report["results"]
     failures = [text for one in results.values() for text in one["failures"] or []]
     assert not failures
     passed = sum(one["tests_passed"] for one in results.values())
     skipped = [name for name, one in results.items() if one["tests_skipped"]]
-    print(f"langgraph conformance, {what}: {passed}/{TESTS}")
+    say(f"langgraph conformance, {what}: {passed}/{TESTS}")
     assert (passed, skipped) == (TESTS, [])
 
 
-def test_the_suite_passes_whole(store_url: str, colour: str) -> None:
+def test_the_suite_passes_whole(store_url: str, colour: str, say: Say) -> None:
     report = asyncio.run(_report(store_url, colour, blocking=False))
-    _check(report, f"{store_url.split(':', maxsplit=1)[0]}, {colour} store")
+    _check(report, f"{store_url.split(':', maxsplit=1)[0]}, {colour} store", say)
 
 
-def test_the_suite_passes_through_the_blocking_methods(store_url: str, colour: str) -> None:
+def test_the_suite_passes_through_the_blocking_methods(
+    store_url: str, colour: str, say: Say
+) -> None:
     report = asyncio.run(_report(store_url, colour, blocking=True))
-    _check(report, f"{store_url.split(':', maxsplit=1)[0]}, {colour} store, blocking methods")
+    what = f"{store_url.split(':', maxsplit=1)[0]}, {colour} store, blocking methods"
+    _check(report, what, say)
 
 
 def test_a_saver_that_forgets_is_caught() -> None:

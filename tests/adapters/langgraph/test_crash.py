@@ -16,6 +16,7 @@ from ledgerstone.adapters.langgraph import LedgerSaver
 from ledgerstone.testing.faults.processes import PRELOAD, Child
 from tests.adapters.langgraph.graphs import programmable, thread
 from tests.adapters.langgraph.victim import SESSION, paying, talk, turns
+from tests.conftest import Say
 
 KILLS = 5
 FIRST_S = 60.0
@@ -46,7 +47,7 @@ def _live_and_die(url: str, journal: Path, durability: str, draw: random.Random)
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_no_turn_is_lost_and_no_tool_runs_twice_unnoticed(
-    lasting_url: str, tmp_path: Path, durability: str, seed: int
+    lasting_url: str, tmp_path: Path, durability: str, seed: int, say: Say
 ) -> None:
     draw, journal = random.Random(seed), tmp_path / "journal"
     said: list[str] = []
@@ -72,7 +73,9 @@ def test_no_turn_is_lost_and_no_tool_runs_twice_unnoticed(
     for line, times in paid.items():
         assert times - 1 <= lines[line.replace("paid", "doubt")], "a second run was announced"
     assert len(paid) >= len([one for one in messages if one.type == "tool"])
-    print(f"{KILLS} kills, {count} turns, {len(paid)} tools, {sum(paid.values())} runs")
+    place, runs = lasting_url.split(":", maxsplit=1)[0], sum(paid.values())
+    done = f"{count} turns, {len(paid)} tools, {runs} runs of them"
+    say(f"langgraph killed -9, {place}, {durability}: {KILLS} times, {done}")
 
 
 class Crash(Exception):

@@ -17,6 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerSaver
 from tests.adapters.langgraph.graphs import State, thread
+from tests.conftest import Say
 
 TURNS = 200
 SIZE = 1000
@@ -58,7 +59,7 @@ def told(draw: random.Random, form: str) -> Any:
 
 @pytest.mark.parametrize("form", ["message", "pair", "object"])
 def test_a_long_conversation_takes_less_than_three_times_its_text(
-    tmp_path: Path, seed: int, form: str
+    tmp_path: Path, seed: int, form: str, say: Say
 ) -> None:
     draw = random.Random(seed)
     path = tmp_path / "store.db"
@@ -75,8 +76,8 @@ def test_a_long_conversation_takes_less_than_three_times_its_text(
     # An empty store has a page for each table; what the conversation takes comes after that.
     times = (sizes[-1] - empty) / text
     steps = [b - a for a, b in pairwise([empty, *sizes])]
-    whole = sizes[-1] / text
-    print(f"{form}: {times:.2f} times the text, {whole:.2f} with the empty store; quarters {steps}")
+    whole = f"{sizes[-1] / text:.2f} with the empty store"
+    say(f"langgraph storage, {form}: {times:.2f} times the text, {whole}; quarters {steps}")
     assert times < MOST_TIMES_THE_TEXT
     assert max(steps) < 1.15 * min(steps), "each quarter of the turns takes the same"
 
