@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ledgerstone import Store, formats, user
-from ledgerstone.adapters.langgraph import LedgerSaver, threads
+from ledgerstone.adapters.langgraph import LedgerSaver, threads, upkeep
 from ledgerstone.adapters.langgraph.messages import OPAQUE
+from ledgerstone.adapters.langgraph.reading import stored_of
+from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import THREAD_KEY, session_id
+from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import Corrupt
 from tests.adapters.langgraph.graphs import thread
 from tests.adapters.langgraph.puts import checkpoint, put, values
@@ -105,19 +107,56 @@ def test_what_is_said_while_a_thread_is_pruned_stays(
     saver, other = LedgerSaver(adapter_store), LedgerSaver(adapter_store)
     config = put(saver, thread("t"), {"messages": [HumanMessage("a", id="1")]})
     config = put(saver, config, {"messages": [HumanMessage("b", id="2")]})
-    fetch, late = saver._reading.fetch, [HumanMessage("b", id="2"), AIMessage("c", id="3")]
+    late = [HumanMessage("b", id="2"), AIMessage("c", id="3")]
 
-    async def overtaken(stored: Sequence[Any]) -> Any:
-        found = await fetch(stored)
+    def overtaken(node: Any) -> Any:
         if len(late) == 2:
             put(other, config, {"messages": [late[0], late.pop()]})
-        return found
+        return stored_of(node)
 
-    monkeypatch.setattr(saver._reading, "fetch", overtaken)
+    monkeypatch.setattr(upkeep, "stored_of", overtaken)
     saver.prune(["t"])
     monkeypatch.undo()
+    assert len(late) == 1
     assert said(LedgerSaver(adapter_store)) == ["b", "c"]
     assert adapter_store.admin.verify().defects == []
+
+
+def test_a_list_stays_whole_when_its_last_message_is_also_written_alone(
+    adapter_store: Store,
+) -> None:
+    saver = LedgerSaver(adapter_store)
+    root = put(saver, thread("t"), {"n": 1})
+    line = [HumanMessage(text, id=text) for text in ("a", "b", "c")]
+    kept = put(saver, root, {"messages": line})
+    saver.put_writes(kept, [("last", line[-1])], "task")
+    # The conversation goes on elsewhere, so that nothing but that checkpoint shows the list.
+    put(saver, root, {"messages": [HumanMessage("other", id="o")]}, run_id="doomed")
+    saver.delete_for_runs(["doomed"])
+    for one in (saver, LedgerSaver(adapter_store)):
+        assert [message.content for message in values(one, kept)["messages"]] == ["a", "b", "c"]
+
+
+def test_deleting_a_run_does_not_read_each_list(
+    adapter_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver, config = LedgerSaver(adapter_store), thread("t")
+    messages: list[BaseMessage] = []
+    for n in range(12):
+        messages.append(HumanMessage(str(n), id=str(n)))
+        config = put(saver, config, {"messages": list(messages)}, run_id=f"run-{n}")
+    read, lists = Shared.read, list[ReadMessages]()
+
+    async def counted(core: Shared, *queries: Any) -> Any:
+        lists.extend(one for one in queries if isinstance(one, ReadMessages))
+        return await read(core, *queries)
+
+    monkeypatch.setattr(Shared, "read", counted)
+    saver.delete_for_runs(["run-3"])
+    # Twelve checkpoints end at twelve messages, all of which are on the way to the last one.
+    assert lists == []
+    assert len(listed(saver)) == 11
+    assert said(saver) == [str(n) for n in range(12)]
 
 
 def test_more_threads_than_are_known_at_once(

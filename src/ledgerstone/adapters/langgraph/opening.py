@@ -33,6 +33,11 @@ class Needs:
         self.tips: dict[tuple[str, str | None], None] = {}
         self.nodes: dict[str, None] = {}
 
+    def add_all(self, trees: Iterable[Tree], values: Mapping[str, bytes]) -> None:
+        """What all of them point at."""
+        for tree in trees:
+            self.add(tree, values)
+
     def add(self, tree: Tree, values: Mapping[str, bytes]) -> None:
         """Look through a tree, and through the trees among its values."""
         for one in walk(tree):
@@ -131,11 +136,3 @@ _WORDS = {
 
 def _is_message(tree: Tree) -> bool:
     return type(tree) is dict and "$msg" in tree
-
-
-def needs_of(trees: Iterable[Tree], values: Mapping[str, bytes]) -> Needs:
-    """What all of them point at."""
-    found = Needs()
-    for tree in trees:
-        found.add(tree, values)
-    return found

@@ -26,7 +26,7 @@ from ledgerstone.adapters.langgraph.envelopes import (
     unpack_ts,
     unpack_updated,
 )
-from ledgerstone.adapters.langgraph.opening import Needs, Reader, needs_of
+from ledgerstone.adapters.langgraph.opening import Needs, Reader
 from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import (
     KIND,
@@ -103,6 +103,12 @@ class Stored(NamedTuple):
             for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
                 found.setdefault((task, idx), Write(path, task, idx, channel, tree))
         return sorted(found.values(), key=lambda one: writes_sort_key(one.path, one.task, one.idx))
+
+    @property
+    def trees(self) -> list[Tree]:
+        """Everything in it that may point at messages."""
+        written = (write.tree for write in self.writes)
+        return [*self.channels.values(), *written, self.body.get("more")]
 
     @property
     def state(self) -> State:
@@ -209,12 +215,7 @@ class Reading:
         """The messages that checkpoints point at, by session."""
         needs: dict[str, Needs] = {}
         for one in stored:
-            trees = [*one.channels.values(), *(write.tree for write in one.writes)]
-            trees.append(one.body.get("more"))
-            needed = needs_of(trees, one.values)
-            merged = needs.setdefault(one.session, Needs())
-            merged.tips.update(needed.tips)
-            merged.nodes.update(needed.nodes)
+            needs.setdefault(one.session, Needs()).add_all(one.trees, one.values)
         return {session: await self._fetch(session, need) for session, need in needs.items()}
 
     async def _fetch(self, session: str, needs: Needs) -> Found:

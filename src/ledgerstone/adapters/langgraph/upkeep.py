@@ -11,7 +11,8 @@ from langgraph.checkpoint.base.id import uuid6
 from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.langgraph.envelopes import VERSION
 from ledgerstone.adapters.langgraph.messages import FORMAT, OPAQUE, fresh_all, is_opaque
-from ledgerstone.adapters.langgraph.reading import Reading
+from ledgerstone.adapters.langgraph.opening import Needs
+from ledgerstone.adapters.langgraph.reading import Reading, stored_of
 from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import KIND, THREAD_KEY, place_of, session_id
 from ledgerstone.adapters.langgraph.values import MAIN
@@ -133,21 +134,22 @@ class Upkeep:
         own = [
             node.id async for node in each(store.nodes.iter(session, kind=MESSAGE)) if _is_own(node)
         ]
-        shown: set[str] = set()
+        on_paths: set[str] = set()
         for branch in await of(store.branches.list(session)):
-            shown.update(
+            on_paths.update(
                 one.id for one in await of(store.messages.history(session, branch=branch.name))
             )
-        tips: set[str] = set()
-        async for node in each(store.nodes.iter(session, kind=KIND)):
-            [stored] = await self._reading.beside(session, [node])
-            for found in (await self._reading.fetch([stored])).values():
-                tips.update(key[0] for key in found.chains)
-                shown.update(found.singles)
-        for tip in tips - shown:
-            [path] = await core.read(ReadMessages(tenant=core.tenant, session=session, at=tip))
-            shown.update(one.id for one in path)
-        return [id for id in own if id not in shown]
+        needs = Needs()
+        # The newest first: their paths are the longest, and those of older ones lie on them.
+        checkpoints = store.nodes.iter(session, kind=KIND, order="-id", notes=True, resolve=True)
+        async for node in each(checkpoints):
+            stored = stored_of(node)
+            needs.add_all(stored.trees, stored.values)
+        for tip, _ in needs.tips:
+            if tip not in on_paths:
+                [path] = await core.read(ReadMessages(tenant=core.tenant, session=session, at=tip))
+                on_paths.update(one.id for one in path)
+        return [id for id in own if id not in on_paths and id not in needs.nodes]
 
     async def adopt(self, thread: object, channel: str = MAIN) -> CheckpointTuple | None:
         """A checkpoint whose messages are all those of the session, whoever wrote them.
