@@ -57,6 +57,17 @@ reasoning: list[Any] = [
     {"type": "reasoning", "reasoning": LONG, "extras": {"signature": "sig"}},
     {"type": "text", "text": "done", "annotations": []},
 ]
+functions: list[Any] = [
+    {"type": "text", "text": "I pay", "annotations": [], "id": "msg_1"},
+    {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "c1",
+        "name": "pay",
+        "arguments": '{"z": 1, "a": 2}',
+        "status": "completed",
+    },
+]
 chunk: Any = {"name": "pay", "args": '{"z": 1, "a": ', "id": "c1", "index": 0}
 found = [
     lc.HumanMessage("hi"),
@@ -76,6 +87,14 @@ found = [
     lc.AIMessage(content=thoughts, tool_calls=[call]),
     lc.AIMessage(content=reasoning, response_metadata={"model_provider": "openai"}),
     lc.AIMessage(content=[{"type": "tool_call", "id": "c1", "name": "pay", "args": {}}]),
+    lc.AIMessage(content=functions, tool_calls=[{**call, "args": {"z": 1, "a": 2}}]),
+    lc.AIMessage(content=[{**functions[1], "arguments": "{"}]),
+    lc.AIMessage("", additional_kwargs={"refusal": LONG}),
+    lc.AIMessage(
+        "x", additional_kwargs={"reasoning": {"id": "rs_1", "summary": [{"text": LONG}, 5]}}
+    ),
+    lc.AIMessage("", additional_kwargs={"audio": {"id": "a", "data": DATA, "transcript": "yes"}}),
+    lc.AIMessage("", additional_kwargs={"function_call": {"name": "pay", "arguments": "{}"}}),
     lc.ToolMessage(LONG, tool_call_id="c1", name="pay", artifact={"z": 1, "a": [LONG]}),
     lc.ToolMessage("no money", tool_call_id="c1", status="error"),
     lc.ToolMessage(content=[{"type": "text", "text": "see"}, image], tool_call_id="c1"),

@@ -83,6 +83,12 @@ NATIVES: list[Native] = [
         ],
     },
     {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "in short"}],
+        "content": [{"type": "reasoning_text", "text": LONG}],
+    },
+    {
         "type": "web_search_call",
         "id": "ws_1",
         "status": "completed",

@@ -9,7 +9,7 @@ import pytest
 
 from ledgerstone import assistant, formats, message, system, tool_call, tool_result, user
 from ledgerstone.formats.objects import to_objects
-from ledgerstone.records.parts import Image, Media, Reasoning, ToolResult
+from ledgerstone.records.parts import Image, Media, Reasoning, Source, ToolResult
 from ledgerstone.records.usage import Usage
 from tests.formats.test_ring import conversation
 from tests.formats.values import DATA
@@ -219,6 +219,91 @@ def test_odd_messages_of_our_own(format: str) -> None:
     kept = formats.keep_all(format, natives)
     calls = [call.id for one in kept for call in one.tool_calls]
     assert calls == ["c1", "c2"]
+
+
+CHAT = {"role": "assistant", "content": None}
+ANSWER = {"type": "ai", "data": {"content": ""}}
+BESIDE: list[tuple[str, dict[str, Any]]] = [
+    ("openai-chat", {**CHAT, "refusal": "the word"}),
+    ("openai-chat", {**CHAT, "reasoning_content": "the word"}),
+    ("openai-chat", {**CHAT, "content": "so", "reasoning": "the word"}),
+    ("openai-chat", {**CHAT, "audio": {"id": "a", "data": DATA, "transcript": "the word"}}),
+    ("openai-chat", {**CHAT, "function_call": {"name": "f", "arguments": '{"a": "the word"}'}}),
+    *(
+        ("langchain", {**ANSWER, "data": {"content": "", "additional_kwargs": told}})
+        for told in (
+            {"refusal": "the word"},
+            {"reasoning": {"summary": [{"type": "summary_text", "text": "the word"}]}},
+            {"audio": {"id": "a", "data": DATA, "transcript": "the word"}},
+            {"function_call": {"name": "f", "arguments": '{"a": "the word"}'}},
+        )
+    ),
+    (
+        "openai",
+        {"type": "reasoning", "summary": [{"text": "short"}], "content": [{"text": "the word"}]},
+    ),
+]
+
+
+@pytest.mark.parametrize("format", formats.NAMES)
+@pytest.mark.parametrize(("origin", "native"), BESIDE)
+def test_what_is_said_beside_the_content(origin: str, native: dict[str, Any], format: str) -> None:
+    """Refusals, thoughts, transcripts and calls of old in fields of their own are not lost."""
+    kept = formats.keep(origin, native)
+    assert formats.native(origin, [kept]) == [native]
+    shown = formats.native(format, [kept])
+    assert "the word" in json.dumps(shown)
+    to_objects(format, shown)
+    again = formats.native("openai-chat", formats.keep_all(format, shown))
+    assert "the word" in json.dumps(again)
+
+
+@pytest.mark.parametrize("format", formats.NAMES)
+def test_arguments_that_are_text(format: str) -> None:
+    """The text of an object is the object, also where a framework left it as text."""
+    messages = [assistant([tool_call("f", '{"a": 1}', id="c1"), tool_call("g", "{", id="c2")])]
+    kept = formats.keep_all(format, formats.native(format, messages))
+    first, second = [call for one in kept for call in one.tool_calls]
+    assert first.arguments == {"a": 1}
+    assert second.arguments in ("{", {"arguments": "{"})
+
+
+def test_a_call_of_old_and_its_result() -> None:
+    """They have no ids, and find each other by the name."""
+    call = {**CHAT, "function_call": {"name": "f", "arguments": "{}"}}
+    kept = formats.keep_all(
+        "openai-chat", [call, {"role": "function", "name": "f", "content": "done"}]
+    )
+    answer, results = formats.native("anthropic", kept)
+    assert answer["content"][0]["id"] == results["content"][0]["tool_use_id"] != ""
+
+
+def test_a_call_that_stands_twice_is_shown_once() -> None:
+    """LangChain keeps an answer of the Responses API as its content, and its calls beside it."""
+    block = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a": 1}'}
+    call = {"name": "f", "args": {"a": 1}, "id": "c1", "type": "tool_call"}
+    native = {"type": "ai", "data": {"content": [block], "tool_calls": [call]}}
+    kept = formats.keep("langchain", native)
+    assert formats.native("langchain", [kept]) == [native]
+    (shown,) = formats.native("anthropic", [kept])
+    assert shown["content"] == [{"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}]
+
+
+def test_a_call_of_old_beside_the_calls_is_no_other() -> None:
+    """LangChain's integration for Gemini says every call both ways."""
+    call = {"name": "f", "args": {}, "id": "c1", "type": "tool_call"}
+    beside = {"function_call": {"name": "f", "arguments": "{}"}}
+    data = {"content": "", "tool_calls": [call], "additional_kwargs": beside}
+    kept = formats.keep("langchain", {"type": "ai", "data": data})
+    assert [one.id for one in kept.tool_calls] == ["c1"]
+
+
+def test_a_picture_by_its_address_comes_through_pydantic_ai() -> None:
+    """Its answers hold bytes and no addresses; what stands beside them is read again."""
+    shown, source = Image(url="https://x/y.png"), Source(url="https://x")
+    messages = [user("draw"), assistant(["here", shown, source])]
+    kept = formats.keep_all("pydantic-ai", formats.native("pydantic-ai", messages))
+    assert kept[1].parts == messages[1].parts
 
 
 def test_usage_and_model_are_ours_too() -> None:

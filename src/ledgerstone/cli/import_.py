@@ -17,6 +17,7 @@ from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.adapters.importing.frame import IMPORTERS, Import, prepared
+from ledgerstone.adapters.importing.sources import DAMAGED_FILE
 from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
 from ledgerstone.cli.options import AsJson, is_server, local_path, shown
@@ -95,7 +96,7 @@ def run(
     if not dry_run and _is_new(target):
         _rehearse(work, tenant)
     with _target(target, tenant, dry_run=dry_run) as store:
-        done = _import(work, store)
+        done = _import(work, store, dry_run=dry_run)
     if as_json:
         print_json({"framework": framework.value, "dry_run": dry_run, **done})
         return
@@ -180,7 +181,7 @@ def _flush(log: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _import(work: Import, store: Store) -> dict[str, int]:
+def _import(work: Import, store: Store, *, dry_run: bool) -> dict[str, int]:
     waiting, so_far = Console(stderr=True), 0
     with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
         task = bar.add_task("importing", total=None)
@@ -193,15 +194,18 @@ def _import(work: Import, store: Store) -> dict[str, int]:
         try:
             return work(store, show)
         except (LedgerstoneError, KeyboardInterrupt) as error:
-            came = f"{plural(so_far, 'session')} came before it and stay"
-            raise _stopped(error, f"{came}; started again, it goes on there") from error
+            came = f"{plural(so_far, 'session')} came before it"
+            rest = " and stay; started again, it goes on there"
+            raise _stopped(error, came + ("; this was a dry run" if dry_run else rest)) from error
 
 
 def _stopped(error: BaseException, rest: str) -> CliError:
     """What a person needs to know of an import that did not come to its end."""
     if not isinstance(error, LedgerstoneError):
         return CliError(f"interrupted; {rest}", INTERRUPTED)
-    if isinstance(error, Corrupt | InvalidValue | NotSupported):
+    if isinstance(error, Corrupt) and error.table == DAMAGED_FILE:
+        rest += "; no option goes past that: import what `.recover` of sqlite3 makes of the file"
+    elif isinstance(error, Corrupt | InvalidValue | NotSupported):
         rest += ", and --skip-unreadable leaves out what can not be read"
     return CliError(f"{error}; {rest}", explain(error).exit_code)
 

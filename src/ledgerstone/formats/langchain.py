@@ -14,6 +14,7 @@ from ledgerstone.formats import words
 from ledgerstone.formats.keeping import Native
 from ledgerstone.formats.langchain_blocks import (
     CALLED,
+    FUNCTIONS,
     LISTED,
     USES,
     read_blocks,
@@ -21,7 +22,7 @@ from ledgerstone.formats.langchain_blocks import (
 )
 from ledgerstone.formats.turns import Said, turns
 from ledgerstone.records.messages import FINISH_REASONS, FOREIGN_ROLES, ROLES, Message, message
-from ledgerstone.records.parts import AnyPart, Reasoning, Text, ToolCall, ToolResult
+from ledgerstone.records.parts import AnyPart, Audio, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
 ANSWERED = "m"
@@ -97,12 +98,23 @@ def _object(data: Native, key: str) -> Native:
 
 def _read_content(data: Native) -> tuple[list[AnyPart], str]:
     content = data.get("content")
-    thought = _object(data, "additional_kwargs").get("reasoning_content")
-    first: list[AnyPart] = [Reasoning(thought)] if isinstance(thought, str) and thought else []
+    thought = _thought(_object(data, "additional_kwargs"))
+    first: list[AnyPart] = [Reasoning(thought)] if thought else []
     if isinstance(content, list):
         parts, flags = read_blocks(content)
         return [*first, *parts], flags
     return [*first, Text(content)] if isinstance(content, str) and content else first, ""
+
+
+def _thought(beside: Native) -> str:
+    """Reasoning beside the content, in the two forms that integrations have for it."""
+    if isinstance(beside.get("reasoning_content"), str):
+        found: str = beside["reasoning_content"]
+        return found
+    summary = _object(beside, "reasoning").get("summary")
+    told = summary if isinstance(summary, list) else []
+    texts = [one.get("text") for one in told if isinstance(one, dict)]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
 def _read_result(data: Native, fields: dict[str, Any]) -> tuple[list[AnyPart], str]:
@@ -121,12 +133,15 @@ def _read_result(data: Native, fields: dict[str, Any]) -> tuple[list[AnyPart], s
 def _read_answer(data: Native, parts: list[AnyPart], fields: dict[str, Any]) -> str:
     """The calls of an answer, and what is told about it."""
     known = {part.id for part in parts if isinstance(part, ToolCall)}
+    parts += _beside(_object(data, "additional_kwargs"))
     for key in ("tool_calls", "invalid_tool_calls"):
         calls = data.get(key)
         for call in calls if isinstance(calls, list) else []:
             part = words.part_of(_read_call, call, "langchain-call")
             if isinstance(part, ToolCall) and not (part.id and part.id in known):
                 parts.append(part)
+    if not any(isinstance(part, ToolCall) for part in parts):
+        parts += _read_function(_object(data, "additional_kwargs"))
     told = _object(data, "response_metadata")
     reason = told.get("finish_reason")
     fields["model"] = words.text_or_none(told.get("model_name"))
@@ -135,6 +150,26 @@ def _read_answer(data: Native, parts: list[AnyPart], fields: dict[str, Any]) -> 
     if isinstance(data.get("usage_metadata"), dict):
         fields["usage"] = _usage(data["usage_metadata"])
     return ANSWERED if fields["model"] or fields["finish_reason"] else ""
+
+
+def _beside(beside: Native) -> list[AnyPart]:
+    """What chat completions say beside the content, and LangChain does not put into it."""
+    found: list[AnyPart] = []
+    if isinstance(beside.get("refusal"), str) and beside["refusal"]:
+        found.append(Text(beside["refusal"]))
+    audio = _object(beside, "audio")
+    if isinstance(audio.get("data"), str):
+        transcript = words.text_or_none(audio.get("transcript"))
+        found.append(Audio(data=audio["data"], transcript=transcript))
+    return found
+
+
+def _read_function(beside: Native) -> list[AnyPart]:
+    """A call of old; integrations that tell of it beside the calls are not asked."""
+    function = _object(beside, "function_call")
+    if not isinstance(function.get("name"), str):
+        return []
+    return [ToolCall("", function["name"], words.arguments_of(function.get("arguments")))]
 
 
 def _read_call(call: Any) -> AnyPart:
@@ -232,7 +267,7 @@ def _told_apart(
             spoken.append(part)
         elif isinstance(part, ToolCall):
             calls.append(part)
-            if USES in flags or CALLED in flags:
+            if USES in flags or CALLED in flags or FUNCTIONS in flags:
                 spoken.append(part)
         elif not words.is_outside(part, _KIND):
             spoken.append(part)

@@ -18,11 +18,17 @@ from ledgerstone.records.parts import (
     Video,
 )
 
-LISTED, IMAGE_URLS, USES, CALLED = "*", "o", "u", "c"
-"""Flags of a style: content is a list; images as image_url; calls as tool_use or tool_call."""
+LISTED, IMAGE_URLS, USES, CALLED, FUNCTIONS = "*", "o", "u", "c", "f"
+"""Flags of a style: content is a list; images as image_url; calls as tool_use, tool_call or
+function_call, one of which then stands in the content for each call."""
 
 _KIND = "langchain"
-_FLAGS = {"image_url": IMAGE_URLS, "tool_use": USES, "tool_call": CALLED}
+_FLAGS = {
+    "image_url": IMAGE_URLS,
+    "tool_use": USES,
+    "tool_call": CALLED,
+    "function_call": FUNCTIONS,
+}
 _MEDIA: dict[str, type[words.AnyMedia]] = {
     "image": Image,
     "audio": Audio,
@@ -53,6 +59,9 @@ def read_block(block: Any) -> AnyPart:
             return ToolCall(block["id"], block["name"], block["input"])
         case "tool_call":
             return ToolCall(block["id"], block["name"], block["args"])
+        case "function_call":
+            arguments = words.arguments_of(block["arguments"])
+            return ToolCall(block["call_id"], block["name"], arguments)
         case _:
             return _media(block)
 
@@ -91,6 +100,9 @@ def write_block(part: AnyPart, provider: str | None, flags: str) -> Any:
         return {"type": "text", "text": part.text}
     if isinstance(part, Reasoning):
         return _thought(part, provider)
+    if isinstance(part, ToolCall) and FUNCTIONS in flags:
+        named = {"type": "function_call", "name": part.name, "call_id": part.id}
+        return {**named, "arguments": words.spelled(part.arguments), "id": ""}
     if isinstance(part, ToolCall):
         key, kind = ("args", "tool_call") if CALLED in flags else ("input", "tool_use")
         return {"type": kind, "id": part.id, "name": part.name, key: part.arguments}

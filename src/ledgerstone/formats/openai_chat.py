@@ -53,6 +53,8 @@ class Chat:
             )
             parts = [ToolResult(call or "", content, fields.pop("name"), is_error)]
             fields |= {"tool_call_id": call} if call else {}
+        if role == "assistant":
+            parts = [*_thoughts(native), *parts]
         parts += _beside(native)
         known = role if role in _ROLES else "user"
         return message(known, parts, **fields), style + (FULL if "refusal" in native else "")
@@ -89,6 +91,12 @@ def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
     return [], NOTHING
 
 
+def _thoughts(native: Native) -> list[AnyPart]:
+    """Reasoning in the fields that other servers have for it."""
+    told = native.get("reasoning_content") or native.get("reasoning")
+    return [Reasoning(told)] if isinstance(told, str) and told else []
+
+
 def _beside(native: Native) -> list[AnyPart]:
     """What an answer says beside its content."""
     found: list[AnyPart] = []
@@ -101,6 +109,8 @@ def _beside(native: Native) -> list[AnyPart]:
     calls = native.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         found.append(words.part_of(_read_call, call, _CALLS))
+    if not calls and isinstance(native.get("function_call"), dict):
+        found.append(words.part_of(_read_function, native["function_call"], _CALLS))
     return found
 
 
@@ -109,6 +119,11 @@ def _read_call(call: Any) -> AnyPart:
     if call.get("type", "function") != "function" or not isinstance(call["id"], str):
         raise ValueError(call)
     return ToolCall(call["id"], function["name"], words.arguments_of(function.get("arguments")))
+
+
+def _read_function(function: Any) -> AnyPart:
+    """A call as it was before there were several in one answer: its result goes by the name."""
+    return ToolCall("", function["name"], words.arguments_of(function.get("arguments")))
 
 
 def _part(block: Any, role: str) -> AnyPart:

@@ -54,7 +54,7 @@ class Responses:
             return message("tool", [part], **fields), named
         if words.is_verbatim(part, _KIND) and "type" in native:
             part = native
-        return message("assistant", [part]), named
+        return message("assistant", [part, *_unabridged(native, part)]), named
 
     def write(self, message: Message, style: str) -> Native:
         parts = message.parts
@@ -115,6 +115,15 @@ def _read_item(native: Native) -> AnyPart:
         texts = [one["text"] for one in native.get("summary") or native.get("content") or []]
         return Reasoning("\n\n".join(texts), words.text_or_none(native.get("encrypted_content")))
     raise ValueError(kind)
+
+
+def _unabridged(native: Native, part: AnyPart) -> list[AnyPart]:
+    """The reasoning itself, where an item has it beside a summary of it."""
+    content = native.get("content")
+    if not (isinstance(part, Reasoning) and native.get("summary") and isinstance(content, list)):
+        return []
+    texts = [one.get("text") for one in content if isinstance(one, dict)]
+    return [Reasoning(text) for text in texts if isinstance(text, str)]
 
 
 def _part(block: Any, role: str) -> AnyPart:

@@ -29,8 +29,8 @@ from ledgerstone.records.messages import Message, message
 from ledgerstone.records.parts import AnyPart, Media, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
-TEXT_ARGUMENTS = "a"
-"""The style of a response whose calls have their arguments as text."""
+TEXT_ARGUMENTS, NAMED = "a", "n"
+"""Styles of a response: calls have their arguments as text; the model has an id, since 2.66."""
 
 _KIND = "pydantic-ai"
 _REASONS = {"tool_call": "tool_calls"}
@@ -42,6 +42,7 @@ _COUNTS = {
     "output_tokens": "output",
     "output_reasoning_tokens": "reasoning",
 }
+_NAMES = {"model_name": "model_id", "provider_url": "canonical_system"}
 _NO_USAGE = Usage()
 
 
@@ -95,7 +96,7 @@ def _read_response(native: Native) -> tuple[Message, str]:
     parts += _from_metadata(native)
     texts = [one.get("args") for one in native["parts"] if isinstance(one, dict)]
     style = TEXT_ARGUMENTS if any(isinstance(one, str) for one in texts) else ""
-    return message("assistant", parts, **fields), style
+    return message("assistant", parts, **fields), style + (NAMED if "model_id" in native else "")
 
 
 def _from_metadata(native: Native) -> list[AnyPart]:
@@ -145,7 +146,17 @@ def _response(message: Message, style: str) -> Native:
     found["model_name"] = body.model
     found["provider_name"] = body.provider
     found["finish_reason"] = _SPELLED.get(body.finish_reason or "", body.finish_reason)
-    return _with_rest(found, rest)
+    return _with_rest(_with_names(found) if NAMED in style else found, rest)
+
+
+def _with_names(response: Native) -> Native:
+    """A response with the fields that 2.66 brought, where they stand in it."""
+    found: Native = {}
+    for key, value in response.items():
+        found[key] = value
+        if key in _NAMES:
+            found[_NAMES[key]] = None
+    return found
 
 
 def _response_of(parts: list[Native], usage: Usage) -> Native:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ledgerstone.formats.words import signer, sound
 from ledgerstone.records.messages import Message, Role
-from ledgerstone.records.parts import AnyPart, Text, ToolCall, ToolResult
+from ledgerstone.records.parts import AnyPart, Audio, Text, ToolCall, ToolResult
 
 SYSTEM = "system"
 """A part of this type is a system prompt inside a message of another role."""
@@ -44,7 +44,7 @@ def everything_said(messages: Iterable[Message]) -> Iterator[Said]:
     told: set[str] = set()
     for message in messages:
         for role, group in groupby(_parts(message), partial(_role, message)):
-            parts = [sound(part) for part in group]
+            parts = [heard for part in group for heard in _heard(sound(part))]
             if role == "system" and message.role != "system":
                 parts = _new_prompts(parts, told)
             if parts:
@@ -132,6 +132,13 @@ def _parts(message: Message) -> list[AnyPart]:
 
 def _has_result(message: Message) -> bool:
     return any(isinstance(part, ToolResult) for part in message.parts)
+
+
+def _heard(part: AnyPart) -> list[AnyPart]:
+    """What is said in audio is text too, for those that do not listen."""
+    if isinstance(part, Audio) and part.transcript:
+        return [Text(part.transcript), replace(part, transcript=None)]
+    return [part]
 
 
 def _role(message: Message, part: AnyPart) -> Role:

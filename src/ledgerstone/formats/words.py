@@ -36,7 +36,14 @@ OUTSIDE = "ledgerstone"
 AnyMedia: TypeAlias = File | Image | Audio | Video
 
 _KINDS: dict[str, type[AnyMedia]] = {"image": Image, "audio": Audio, "video": Video}
-_SIGNERS = {"openai": "openai", "openai-chat": "openai", "anthropic": "anthropic", "adk": "google"}
+_SIGNERS = {
+    "openai": "openai",
+    "openai-chat": "openai",
+    "anthropic": "anthropic",
+    "adk": "google",
+    # Its clients keep each what they like in it, and nobody else can read that.
+    "agent-framework": "agent-framework",
+}
 SHAPES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 _NEEDED: dict[type, tuple[str, ...]] = {
     Text: ("text",),
@@ -121,9 +128,12 @@ def default_type(part: Media) -> str:
 
 def sound(part: AnyPart) -> AnyPart:
     """Bytes in the one spelling of base64 that all take; what is none, or of nothing, stays as it
-    stands. So does an answer of a tool that only looks like parts."""
+    stands. So does an answer of a tool that only looks like parts. Arguments that are the text of
+    an object are the object."""
     if isinstance(part, ToolResult):
         return _sound_result(part)
+    if isinstance(part, ToolCall) and isinstance(part.arguments, str):
+        return msgspec.structs.replace(part, arguments=arguments_of(part.arguments))
     if not isinstance(part, Media):
         return part
     if part.data is None:
@@ -231,11 +241,11 @@ def outside(parts: list[AnyPart]) -> list[Any]:
 
 
 def from_outside(value: Any) -> list[AnyPart]:
-    """Parts that stood in a free place: only such as no format has a word for."""
+    """Parts that stood in a free place: such as a format may have no word for, and no others."""
     if not isinstance(value, list):
         return []
     found = [read_part(one) for one in value if isinstance(one, dict)]
-    kept = [one for one in found if has_no_word(one)]
+    kept = [one for one in found if has_no_word(one) or isinstance(one, Media)]
     return kept if len(kept) == len(value) else []
 
 

@@ -159,6 +159,12 @@ def test_refusals(adapter_store: Store) -> None:
             run(service.save_artifact(**HERE, filename="f", artifact=part))
     with pytest.raises(InvalidValue, match="session_id: text expected"):
         run(service.save_artifact(**{**HERE, "session_id": 5}, filename="f", artifact=TEXT))
+    for blank in ("", " "):
+        nowhere = {**HERE, "session_id": blank}
+        with pytest.raises(InvalidValue, match="session_id: must not be empty"):
+            run(service.save_artifact(**nowhere, filename="f", artifact=TEXT))
+        with pytest.raises(InvalidValue, match="session_id: must not be empty"):
+            run(service.list_artifact_keys(**nowhere))
     for name in ("", "x" * 300, "a\nb"):
         with pytest.raises(InvalidValue, match="name"):
             run(service.save_artifact(**HERE, filename=name, artifact=TEXT))

@@ -164,6 +164,46 @@ def test_interrupted_and_grown(
     assert adapter_store.admin.verify().ok
 
 
+def test_an_event_that_came_late(adapter_store: Store, tmp_path: Path) -> None:
+    """The source orders by time, and what is appended later may have been made earlier."""
+    path = tmp_path / "adk.db"
+    first, late, last = said(3)
+    key = ("trips", "ada", "s")
+    write_file(path, rows({key: ({}, [first, last])}))
+    import_sessions(adapter_store, path)
+    grown = rows({key: ({}, [late])})
+    write_file(path, [(table, row) for table, row in grown if table == "events"])
+    assert import_sessions(adapter_store, path) == Imported(sessions=1, events=1, known=2)
+    assert import_sessions(adapter_store, path) == Imported(sessions=1, known=3)
+    assert run(opened(adapter_store)).events == [first, last, late]
+
+
+@pytest.mark.parametrize("how", ["pop", "clear", "delete", "retire"])
+def test_taken_back_in_the_store(adapter_store: Store, tmp_path: Path, how: str) -> None:
+    """It stays so, and the sessions behind it come."""
+    path, id = tmp_path / "adk.db", store_id(**HERE)
+    write_file(path, rows({("trips", "ada", "s"): ({}, said(3))}))
+    import_sessions(adapter_store, path)
+    if how == "pop":
+        adapter_store.messages.pop(id)
+    elif how == "clear":
+        adapter_store.messages.clear(id)
+    elif how == "delete":
+        adapter_store.sessions.delete(id)
+    else:
+        adapter_store.sessions.purge(id, retire=True)
+    before = adapter_store.messages.history(id)
+    if how == "delete":
+        grown = rows({("trips", "ada", "s"): ({}, said(1, 3))})
+        write_file(path, [(table, row) for table, row in grown if table == "events"])
+    write_file(path, rows({("trips", "bob", "s"): ({}, said(2))}))
+    done = import_sessions(adapter_store, path)
+    gone = how in ("delete", "retire")
+    assert (done.sessions, done.continued, done.events) == ((1, 1, 2) if gone else (2, 0, 2))
+    assert adapter_store.messages.history(id) == before
+    assert adapter_store.messages.count(store_id("trips", "bob", "s")) == 2
+
+
 def test_the_stores_own_values_stay(adapter_store: Store, tmp_path: Path) -> None:
     path = tmp_path / "adk.db"
     write_file(path, shared({"v": "old", "w": 1}, {"n": "old"}))

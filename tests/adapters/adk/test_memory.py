@@ -132,6 +132,24 @@ def test_memories_in_ones_own_words(adapter_store: Store) -> None:
     run(work())
 
 
+@pytest.mark.parametrize("id", ["x" * 300, "two\nlines", "plain"])
+def test_deleted_by_an_id_of_any_kind(adapter_store: Store, id: str) -> None:
+    service = LedgerMemoryService(adapter_store)
+    run(service.add_memory(**KEY, memories=[MemoryEntry(content=asks("likes tea"), id=id)]))
+    [found] = run(service.search_memory(**KEY, query="tea")).memories
+    assert found.id == id
+    run(service.delete_memory(**KEY, memory_id=id))
+    assert run(service.search_memory(**KEY, query="tea")).memories == []
+
+
+def test_as_many_vectors_as_texts(adapter_store: Store) -> None:
+    service = LedgerMemoryService(adapter_store, embed=lambda texts: [])
+    with pytest.raises(InvalidValue, match="embed: 1 vectors expected, got 0"):
+        run(service.add_session_to_memory(session("likes tea")))
+    with pytest.raises(InvalidValue, match="embed: 1 vectors expected, got 0"):
+        run(service.search_memory(**KEY, query="tea"))
+
+
 def test_a_memory_with_an_end() -> None:
     clock = ManualClock()
     with Store.open("memory://", clock=clock) as store:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
@@ -61,6 +62,11 @@ def test_a_fork_opens_by_its_id(adapter_store: Store) -> None:
         listed = (await service.list_sessions(**KEY)).sessions
         assert [one.id for one in listed] == ["s", "try-2"]
         assert listed[0].state == {"n": 2}
+        with pytest.raises(AlreadyExistsError, match="try-2 already exists"):
+            await service.create_session(**KEY, session_id="try-2")
+        fork = await service.get_session(**KEY, session_id="try-2")
+        assert fork is not None
+        assert texts(fork.events) == ["one", "other"]
 
     run(work())
 

@@ -72,6 +72,17 @@ def test_a_negative_number_of_events(adapter_store: Store) -> None:
         run(service.get_session(**KEY, session_id="s", config=config))
 
 
+def test_more_events_than_can_be_counted(adapter_store: Store) -> None:
+    service = LedgerSessionService(adapter_store)
+    made = run(service.create_session(**KEY, session_id="s"))
+    run(service.append_event(made, event("one")))
+    for many in (1 << 62, 1 << 63, 10**30):
+        config = GetSessionConfig(num_recent_events=many)
+        got = run(service.get_session(**KEY, session_id="s", config=config))
+        assert got is not None
+        assert got.events == made.events
+
+
 @pytest.mark.parametrize("since", [240, 205, 3])
 def test_the_cost_follows_the_answer(
     adapter_store: Store, monkeypatch: pytest.MonkeyPatch, since: int

@@ -261,6 +261,10 @@ def test_bad_names(adapter_store: Store) -> None:
         run(service.create_session(**KEY, session_id="s", state={"app:" + "k" * 300: 1}))
     assert run(service.get_session(**KEY, session_id="s")) is None
     assert run(service.get_session(**KEY, session_id="")) is None
+    for bad in ("", "a\nb", "x" * 300):
+        with pytest.raises(InvalidValue, match="app_name"):
+            run(service.create_session(app_name=bad, user_id="ada", session_id="s"))
+    assert list(adapter_store.sessions.iter()) == []
 
 
 @pytest.mark.parametrize("verb", ["create_session", "get_session", "delete_session"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from agent_framework import Agent, Content, InMemoryHistoryProvider, Message
 from ledgerstone import AsyncStore, Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters.agent_framework import LedgerHistoryProvider
 from ledgerstone.errors import InvalidValue
-from ledgerstone.records.parts import Image, Text
+from ledgerstone.records.parts import File, Image, Reasoning, Text
 from tests.adapters.agent_framework.scripted import ScriptedClient, on_store
 
 AnyStore = Store | AsyncStore
@@ -160,6 +161,63 @@ def test_a_session_of_other_origin(adapter_store: Store) -> None:
     assert asked[2].contents[0].result == "a cat"
     texts = [one.text for one in adapter_store.messages.last("trip", 3)]
     assert texts == ["A cat.", "Which?", "A black one."]
+
+
+def test_what_others_said_can_be_sent(adapter_store: Store) -> None:
+    """Chat clients send results as text and items, look at media types, and read signatures."""
+    shown = {"type": "image", "data": "QUJD", "media_type": "image/png"}
+    failed = {"author": "helper", "errorCode": "E7", "errorMessage": "no quota"}
+    path = [
+        user([Image(url="https://x/y"), File(data="QUJD", name="a.bin")]),
+        assistant([Reasoning("hm", "EqQBCkYI"), Reasoning("", "x"), tool_call("f", None, id="c1")]),
+        tool_result("c1", {"rows": [1]}, is_error=True),
+        tool_result("c2", [{"type": "text", "text": "see"}, shown]),
+        assistant([Reasoning("", "only a signature")]),
+        formats.keep("adk", failed),
+    ]
+    adapter_store.messages.append("s", *path, create=True)
+    found = asyncio.run(LedgerHistoryProvider(adapter_store).get_messages("s"))
+    assert [one.role for one in found] == ["user", "assistant", "tool", "assistant"]
+    picture, file = found[0].contents
+    assert (picture.type, picture.media_type) == ("uri", "image/png")
+    assert (file.type, file.additional_properties) == ("data", {"filename": "a.bin"})
+    thought, call = found[1].contents
+    assert thought.text == "<think>\nhm\n</think>"
+    assert call.arguments == {}
+    first, second = found[2].contents
+    assert (first.result, bool(first.exception)) == ('{"rows":[1]}', True)
+    assert [item.type for item in second.items or ()] == ["text", "data"]
+    assert second.result == "see"
+    assert "no quota" in found[3].text
+
+
+def test_what_is_said_here_in_other_words(adapter_store: Store) -> None:
+    """Arguments that a client left as text, pictures that a tool answered with, signatures."""
+    picture = Content.from_data(PNG, media_type="image/png")
+    link = Content.from_uri("https://x/y.png", media_type="image/png")
+    answer = [Content.from_text("see"), picture, link]
+    said = [
+        Message("user", ["draw"]),
+        Message("assistant", [Content.from_function_call("c1", "draw", arguments='{"a": 1}')]),
+        Message("tool", [Content.from_function_result("c1", result=answer)]),
+        Message("assistant", [Content.from_text_reasoning(text="hm", protected_data="mine")]),
+    ]
+    provider = LedgerHistoryProvider(adapter_store)
+    asyncio.run(provider.save_messages("s", said))
+    found = asyncio.run(provider.get_messages("s"))
+    assert [one.to_dict() for one in found] == [one.to_dict() for one in said]
+    shown = adapter_store.session("s").as_anthropic()["messages"]
+    assert shown[1]["content"][0]["input"] == {"a": 1}
+    text, first, second = shown[2]["content"][0]["content"]
+    assert text["text"] == "see"
+    assert b64decode(first["source"]["data"]) == PNG
+    assert second["source"]["url"] == "https://x/y.png"
+    for view in (shown, adapter_store.session("s").as_openai()):
+        assert "hm" in str(view)
+        assert "mine" not in str(view)
+    (call,) = adapter_store.session("s").as_langchain()[1].tool_calls
+    assert call["args"] == {"a": 1}
+    assert adapter_store.admin.verify().ok
 
 
 def test_a_turn_of_pydantic_ai(adapter_store: Store) -> None:

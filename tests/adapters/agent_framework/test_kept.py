@@ -34,6 +34,6 @@ def test_what_was_kept_before() -> None:
 
 def test_a_change_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     write = form._write
-    monkeypatch.setattr(form, "_write", lambda stored: {**write(stored), "message_id": "new"})
+    monkeypatch.setattr(form, "_write", lambda *a: {**write(*a), "message_id": "new"})
     with pytest.raises(AssertionError):
         test_what_was_kept_before()

@@ -64,8 +64,13 @@ def test_what_the_service_wrote(adapter_store: Store, place: str) -> None:
 DAMAGE = {
     "event": "update events set event_data = '{x' where id = 'e1'",
     "state": "update sessions set state = '[]'",
-    "app": "update app_states set state = 'x'",
+    "app state": "update app_states set state = 'x'",
     "user": """update user_states set state = '{"a": NaN}'""",
+    "key": """update app_states set state = '{"": 1, "v": 1}'""",
+    "id": "update events set id = '' where id = 'e1'",
+    "name": "insert into sessions values ('trips', '', 's', '{}', 1, 1)",
+    "blank": "insert into sessions values ('trips', 'ada', ' ', '{}', 1, 1)",
+    "app": "insert into sessions values (printf('%.300c', 'x'), 'ada', 's', '{}', 1, 1)",
 }
 
 
@@ -79,10 +84,11 @@ def test_what_can_not_be_read_may_be_left_out(
     write_file(path, [*found, *shared({"v": 1}, {"n": 1})])
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(DAMAGE[harm])
-    with pytest.raises(Corrupt):
+    with pytest.raises(Corrupt, match=r"(sessions|events|_states)\["):
         import_sessions(adapter_store, path)
     store = adapter_store.for_tenant("other")
     done = import_sessions(store, path, skip_unreadable=True)
     assert (done.unreadable, done.sessions) == (1, 1)
-    assert done.events == (2 if harm == "event" else 3)
+    assert done.events == (2 if harm in ("event", "id") else 3)
+    assert done.app_values == (0 if harm == "app state" else 1)
     assert import_sessions(store, path, skip_unreadable=True).events == 0

@@ -136,6 +136,22 @@ def test_an_interruption_is_told(
     assert (done["known"] > 0) is not early
 
 
+def test_what_stays_of_a_dry_run(cli: Cli, source: str, tmp_path: Path) -> None:
+    damaged(source, "two")
+    code, _, err = cli("import", "langgraph", source, str(tmp_path / "agent.db"), "--dry-run")
+    assert (code, "1 session came before it; this was a dry run" in err) == (1, True)
+    assert "stay" not in err
+
+
+def test_a_file_with_damaged_pages(cli: Cli, source: str, tmp_path: Path) -> None:
+    raw = Path(source).read_bytes()
+    half = len(raw) // 2 // 4096 * 4096
+    Path(source).write_bytes(raw[:half] + b"\xaa" * (len(raw) - half))
+    given = ("import", "langgraph", source, str(tmp_path / "agent.db"), "--skip-unreadable")
+    code, _, err = cli(*given)
+    assert (code, ".recover" in err, "leaves out" in err) == (1, True, False)
+
+
 @pytest.mark.parametrize("place", ["agent.db", "file:agent"])
 def test_a_target_that_is_there_is_not_rehearsed_for(
     cli: Cli, source: str, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch

@@ -125,6 +125,19 @@ def test_a_second_run_changes_nothing(origin: Origin, adapter_store: Store) -> N
     assert [adapter_store.sessions.head(name) for name in ("one", "two")] == before
 
 
+def test_pruned_in_the_store_it_stays_so(origin: Origin, adapter_store: Store) -> None:
+    with origin.opened() as stock:
+        filled(stock)
+    first = import_sessions(adapter_store, origin.source)
+    saver = LedgerSaver(adapter_store)
+    saver.prune(["one"])
+    left = list(saver.list(thread("one")))
+    again = import_sessions(adapter_store, origin.source)
+    assert again == Imported(sessions=2, known=first.checkpoints)
+    assert list(LedgerSaver(adapter_store).list(thread("one"))) == left
+    assert adapter_store.admin.verify().ok
+
+
 def test_a_source_that_has_grown_is_followed(origin: Origin, adapter_store: Store) -> None:
     with origin.opened() as saver:
         graph = filled(saver)
@@ -302,6 +315,15 @@ def test_damage_is_named(file: Origin, adapter_store: Store) -> None:
     with pytest.raises(Corrupt, match=id):
         import_sessions(adapter_store, source)
     assert import_sessions(adapter_store, source, skip_unreadable=True).damaged == 1
+
+
+def test_what_no_store_takes_is_named(file: Origin, adapter_store: Store) -> None:
+    source = broken(file, "update checkpoints set checkpoint_ns = printf('%.2000c', 'n')")
+    with pytest.raises(NotSupported, match=r"of thread 't': .*checkpoint_ns"):
+        import_sessions(adapter_store, source)
+    told = import_sessions(adapter_store, source, skip_unreadable=True)
+    assert (told.sessions, told.checkpoints) == (1, 0)
+    assert told.refused > 0
 
 
 NEWER = '{"v": 9, "id": "1", "ts": "", "channel_versions": {}, "versions_seen": {}}'

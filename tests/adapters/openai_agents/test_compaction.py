@@ -12,6 +12,7 @@ from agents.memory.session import is_openai_responses_compaction_aware_session
 from ledgerstone import AsyncStore, assistant, tool_call, user
 from ledgerstone.adapters.openai_agents import CompactingLedgerSession, LedgerSession
 from tests.adapters.conftest import opened
+from tests.adapters.openai_agents.paying import DONE, PAY, PAY_TWO, Desk
 from tests.adapters.openai_agents.scripted import Scripted, call, say
 
 
@@ -154,6 +155,33 @@ def test_a_summariser_of_ones_own(store_url: str, waits: bool) -> None:
             assert await session.get_items() == [SHORT]
             # What stood there is superseded, not lost to verify and time travel.
             assert (await store.admin.verify("s")).ok
+
+    asyncio.run(main())
+
+
+def test_a_call_that_waits_for_a_yes_is_not_summarised_away(store_url: str) -> None:
+    """Its result will follow, and no model takes a result without its call."""
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            asked: list[int] = []
+
+            def shorter(items: list[Any]) -> list[Any] | None:
+                asked.append(len(items))
+                return [SHORT] if len(items) > 4 else None
+
+            session = CompactingLedgerSession(store, "s", compact=shorter)
+            desk = Desk(session, PAY, DONE, PAY_TWO[1:], DONE)
+            (ticket,) = await session.save_state(await desk.start())
+            assert asked == []
+            await store.tickets.resolve(ticket.id, "approve", by="ada")
+            await session.save_state(await desk.resume())
+            assert asked == [4]
+            # One that nobody waits for any more is no reason to leave the rest as it is.
+            await desk.start()
+            await desk.start("Never mind")
+            assert asked == [4, 8]
+            assert await session.get_items() == [SHORT]
 
     asyncio.run(main())
 

@@ -158,6 +158,32 @@ def test_names_of_tables_that_are_alike(adapter_store: Store, tmp_path: Path) ->
     assert import_sessions(adapter_store, path, **names) == Imported(sessions=1, messages=1)
 
 
+def test_branches_of_other_tables_in_the_file(adapter_store: Store, tmp_path: Path) -> None:
+    """A session of the same id under other names: which branches there are is said of those."""
+    path = tmp_path / "own.db"
+    names: Any = {"sessions_table": "talks", "messages_table": "my_items"}
+
+    async def go() -> None:
+        theirs = AdvancedSQLiteSession(session_id="a", db_path=path, create_tables=True)
+        await theirs.add_items([said(1), answer(1)])
+        theirs.close()
+        plain = SQLiteSession("a", path, **names)
+        await plain.add_items([said(n) for n in range(2, 7)])
+        plain.close()
+
+    asyncio.run(go())
+    assert import_sessions(adapter_store, path, **names) == Imported(sessions=1, messages=5)
+    assert import_sessions(adapter_store, path) == Imported(sessions=1, messages=2)
+
+
+def test_times_that_no_store_takes(adapter_store: Store, source: Path) -> None:
+    change("update agent_messages set created_at = '1960-01-01 00:00:00'")(source)
+    change("update agent_sessions set created_at = 'once'")(source)
+    for _ in range(2):
+        assert import_sessions(adapter_store, source).sessions == 2
+    assert len(adapter_store.messages.history("a")) == 3
+
+
 def test_two_files_with_one_session(adapter_store: Store, tmp_path: Path) -> None:
     """Both count their rows from one; nothing is taken for what the other has."""
     one, two = tmp_path / "one.db", tmp_path / "two.db"

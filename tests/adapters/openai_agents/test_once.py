@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from agents import (
     FunctionTool,
     RunContextWrapper,
     Runner,
+    ToolOutputText,
     UserError,
     function_tool,
 )
@@ -26,7 +28,7 @@ from ledgerstone.errors import (
     TicketStale,
 )
 from tests.adapters.openai_agents.paying import DONE, PAY, PAY_TWO, Desk
-from tests.adapters.openai_agents.scripted import Scripted, call
+from tests.adapters.openai_agents.scripted import PIXEL, Scripted, call
 
 
 def test_edited_arguments(store_url: str) -> None:
@@ -351,5 +353,41 @@ def test_a_call_that_timed_out_is_known_as_that(store_url: str) -> None:
                 result = await Runner.run(agent, "Pay", session=session)
                 assert result.final_output == "Done."
             assert calls == [120, 1, 2]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"type": "file", "path": "a", "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        [{"type": "text", "text": "a"}, {"type": "text", "text": float("nan")}],
+        {"type": ["text"], "text": "a"},
+        {"type": "image", "image_url": PIXEL, "detail": None},
+        ({"type": "text", "text": "a"}, ToolOutputText(text="b")),
+    ],
+)
+def test_answers_that_look_like_blocks(store_url: str, answer: Any) -> None:
+    """The model is told the same with the guard and without, at once and after a crash."""
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+
+            @function_tool
+            def pay(eur: int) -> Any:
+                """Pay."""
+                return answer
+
+            session = LedgerSession(store, "s")
+            wrapped: Any = session.once(pay)
+            context = ToolContext(None, tool_name="pay", tool_call_id="c1", tool_arguments="{}")
+            await wrapped.on_invoke_tool(context, '{"eur": 120}')
+            await LedgerSession(store, "s").recover()
+            told = [(await session.get_items())[-1]["output"]]
+            for tool in (pay, wrapped):
+                agent = Agent(name="a", model=Scripted(PAY, DONE), tools=[tool])
+                items: list[Any] = (await Runner.run(agent, "Pay")).to_input_list()
+                told += [one["output"] for one in items if "output" in one]
+            assert told[0] == told[1] == told[2]
 
     asyncio.run(main())

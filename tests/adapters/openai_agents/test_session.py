@@ -23,6 +23,7 @@ from ledgerstone.errors import (
     NotSupported,
     SessionDeleted,
 )
+from ledgerstone.records.executions import Execution
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import Image
 from tests.adapters.conftest import opened
@@ -334,7 +335,8 @@ def test_a_cancelled_write_has_ended_when_the_cancellation_arrives(
             await task
         first = await session.get_items()
         # The result of a guarded call has its id beforehand, and only once.
-        session._guarded.outputs["c1"] = "m"
+        made = Execution(id="e", session="s", call_id="c1", tool="find", message_id="m")
+        session._guarded.outputs["c1"] = made
         task = asyncio.ensure_future(session.add_items([CALL, DONE]))
         await asyncio.sleep(0)
         task.cancel()

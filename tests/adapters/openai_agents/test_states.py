@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from agents import Agent, Runner
+from agents import Agent, Runner, UserError
 
 from ledgerstone import AsyncStore
 from ledgerstone.adapters.openai_agents import LedgerSession
 from ledgerstone.errors import (
     InvalidValue,
     LeafMoved,
+    NotSupported,
 )
 from tests.adapters.conftest import opened
 from tests.adapters.openai_agents.paying import DONE, PAY, PAY_TWO, Desk
@@ -147,6 +148,55 @@ def test_a_run_that_went_on_is_not_repeated(store_url: str) -> None:
             assert (desk.paid, later.paid) == ([120], [])
             assert later.outputs() == ["paid 120"]
             assert await later.session.get_items() == items
+
+    asyncio.run(main())
+
+
+def test_a_state_that_can_not_be_gone_on_with_takes_nothing_back(store_url: str) -> None:
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            desk = Desk(LedgerSession(store, "s"), PAY, DONE)
+            (ticket,) = await desk.session.save_state(await desk.start())
+            await store.tickets.resolve(ticket.id, "approve", by="ada", arguments={"eur": 5})
+            await desk.resume()
+            items = await desk.session.get_items()
+            plain = Desk(LedgerSession(store, "s"), DONE, once=False)
+            with pytest.raises(NotSupported):
+                await plain.resume(rewind=True)
+            with pytest.raises(UserError):
+                await plain.session.load_state(Agent(name="another"), rewind=True)
+            assert await desk.session.get_items() == items
+            # What it stood at is not there any more.
+            await desk.session.clear_session()
+            with pytest.raises(LeafMoved):
+                await desk.resume(rewind=True)
+
+    asyncio.run(main())
+
+
+def test_what_is_no_state(store_url: str) -> None:
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            with pytest.raises(InvalidValue, match="given"):
+                await LedgerSession(store, "s").save_state(None)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("given", ['{"eur": NaN}', '{"eur": 1e999}', '{"eur": 5'])
+def test_arguments_that_are_not_json(store_url: str, given: str) -> None:
+    """The tool tells the model so, as it does without us."""
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            odd = [PAY[0].model_copy(update={"arguments": given})]
+            desk = Desk(LedgerSession(store, "s"), odd, DONE)
+            (ticket,) = await desk.session.save_state(await desk.start())
+            assert ticket.arguments == given
+            await store.tickets.resolve(ticket.id, "approve", by="ada")
+            result = await desk.resume()
+            assert (result.final_output, desk.paid) == ("Done.", [])
+            assert "error" in desk.outputs()[0]
 
     asyncio.run(main())
 

@@ -9,10 +9,13 @@ import pytest
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
 from pydantic_ai.conversation_store import ConversationConflict
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.step_persistence import StepPersistence
+from pydantic_ai_harness.step_persistence.conversations import (
+    ConversationConflict as SavedConflict,
+)
 
 from ledgerstone import AsyncStore, Store, assistant, user
 from ledgerstone.adapters.faces import of
@@ -239,6 +242,61 @@ def test_what_was_saved_by_the_other_adapter(adapter_store: Store) -> None:
 
     asyncio.run(go())
     assert texts(adapter_store) == ["a", "b", "c", "d"]
+
+
+WAITING = DeferredToolRequests(approvals=[ToolCallPart("pay", {"eur": 1}, tool_call_id="k")])
+
+
+@pytest.mark.parametrize(
+    ("act", "waits"),
+    [("use", True), ("ask", True), ("answer", False), ("delete", False), ("delete more", True)],
+)
+def test_calls_that_wait_while_others_write(adapter_store: Store, act: str, waits: bool) -> None:
+    """They wait as long as the library would take their results."""
+    talks = LedgerConversationStore(adapter_store)
+
+    async def go() -> None:
+        paused = talk("a")
+        paused.messages.append(ModelResponse(parts=[*WAITING.approvals]))
+        paused.deferred_tool_requests = WAITING
+        await talks.save(paused)
+        if act == "use":
+            adapter_store.usage.record("c", "m", {"input": 1})
+        elif act == "answer":
+            done = {"role": "tool", "content": "paid", "tool_call_id": "k"}
+            adapter_store.messages.append("c", done, assistant("paid"))
+        elif act == "delete":
+            adapter_store.messages.delete(adapter_store.messages.history("c")[-1])
+        else:
+            adapter_store.messages.append("c", user("and now?"))
+        if act == "delete more":
+            adapter_store.messages.delete(adapter_store.messages.history("c")[-1])
+        record = await recorded(talks)
+        assert record.deferred_tool_requests == (WAITING if waits else None)
+        assert await talks.list_conversations() == [record]
+
+    asyncio.run(go())
+
+
+def test_a_copy_of_steps(adapter_store: Store) -> None:
+    """The steps of the source moved nothing in the copy, whatever is committed to it."""
+    talks, steps = LedgerConversationStore(adapter_store), LedgerStepStore(adapter_store)
+    agent = Agent(TestModel(), capabilities=[StepPersistence(store=steps)])
+
+    async def go() -> None:
+        await agent.run("a", conversation_id="c")
+        assert await talks.load("c") is None
+        adapter_store.sessions.fork("c", new_id="f")
+        adapter_store.usage.record("f", "m", {"input": 1})
+        now = await loaded(talks, "f")
+        assert len(now.messages) == 2
+        await talks.save(await agent.run("b", conversation=now))
+        assert len((await loaded(talks, "f")).messages) == 4
+
+    asyncio.run(go())
+    saved = LedgerSavedConversations(adapter_store)
+    with pytest.raises(SavedConflict):
+        asyncio.run(saved.write(talk("new", id="f"), expected_revision=None))
 
 
 def test_tasks_read_the_conversation_they_asked_for(adapter_store: Store) -> None:

@@ -26,6 +26,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RequestUsage, RunUsage
 
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.faces import of
@@ -229,6 +230,26 @@ def test_a_list_is_as_long_as_it_is(adapter_store: Store) -> None:
     asyncio.run(go())
 
 
+def test_a_short_list_behind_many_tasks(
+    adapter_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions that are no conversations are passed over in large pages."""
+    talks, pages = LedgerConversationStore(adapter_store), []
+    asyncio.run(talks.save(Conversation(conversation_id="c")))
+    for _ in range(20):
+        adapter_store.sessions.create(app="pydantic-ai")
+    read = adapter_store.sessions.list
+
+    def counted(**how: Any) -> Any:
+        pages.append(how)
+        return read(**how)
+
+    monkeypatch.setattr(adapter_store.sessions, "list", counted)
+    (first,) = asyncio.run(talks.list_conversations(limit=1))
+    assert first.conversation_id == "c"
+    assert len(pages) == 2
+
+
 def test_one_of_many_writers_wins(adapter_store: Store) -> None:
     talks = LedgerConversationStore(adapter_store)
     asyncio.run(talks.save(Conversation(conversation_id="c", messages=ask("begin"))))
@@ -307,6 +328,21 @@ def test_what_can_not_be_an_id(adapter_store: Store, id: str) -> None:
     assert adapter_store.sessions.count() == 0
 
 
+def unreadable() -> list[tuple[ModelResponse, str]]:
+    """Answers with types that the library writes, and does not read."""
+    odd: Any = "weird"
+    half: Any = 1.5
+    return [
+        (ModelResponse(parts=[TextPart("x")], finish_reason=odd), "finish_reason"),
+        (
+            ModelResponse(parts=[TextPart("x")], usage=RequestUsage(input_tokens=half)),
+            "usage.input_tokens",
+        ),
+        (ModelResponse(parts=[TextPart(half)]), "parts.0.text.content"),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 def test_what_can_not_be_stored(adapter_store: Store) -> None:
     talks = LedgerConversationStore(adapter_store)
     bad = ModelRequest(parts=[UserPromptPart("x")], metadata={"at": object()})
@@ -317,6 +353,16 @@ def test_what_can_not_be_stored(adapter_store: Store) -> None:
             await talks.save(Conversation(conversation_id="c", messages=[*ask("a"), bad]))
         with pytest.raises(InvalidValue, match="record"):
             await talks.save(Conversation(conversation_id="c", deferred_tool_requests=waiting))
+        # What could be written and not be read would hide the conversation, and lists with it.
+        for answer, place in unreadable():
+            with pytest.raises(InvalidValue, match=rf"messages\[1\].response.{place}"):
+                await talks.save(Conversation(conversation_id="c", messages=[*ask("a"), answer]))
+        spent = RunUsage(details={"x": float("nan")})  # type: ignore[dict-item]
+        with (
+            pytest.warns(UserWarning, match="Expected `int`"),
+            pytest.raises(InvalidValue, match=r"record\.usage\.details\.x"),
+        ):
+            await talks.save(Conversation(conversation_id="c", usage=spent))
         twice = ConversationEntry(parent_id=None, message=ask("a")[0])
         record = ConversationRecord(conversation_id="c", head_id=twice.id)
         with pytest.raises(InvalidValue):

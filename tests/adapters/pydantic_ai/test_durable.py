@@ -228,6 +228,41 @@ def test_events_are_handled_once(store_url: str) -> None:
     on_store(store_url, "blocking", work)
 
 
+def test_outside_of_a_task_nothing_changes(adapter_store: Store) -> None:
+    """Tools run at once, as they do without it; inside they wait for each other."""
+
+    async def most_at_once(durability: LedgerDurability[None], task: str | None) -> int:
+        agent = Agent(TestModel(), name="a", capabilities=[durability])
+        running: set[str] = set()
+        most = 0
+
+        async def act(name: str) -> str:
+            nonlocal most
+            running.add(name)
+            most = max(most, len(running))
+            await asyncio.sleep(0.05)
+            running.discard(name)
+            return name
+
+        @agent.tool_plain
+        async def first() -> str:
+            return await act("first")
+
+        @agent.tool_plain
+        async def second() -> str:
+            return await act("second")
+
+        if task is None:
+            await agent.run("go")
+        else:
+            async with durability.task(task):
+                await agent.run("go")
+        return most
+
+    assert asyncio.run(most_at_once(LedgerDurability(adapter_store), None)) == 2
+    assert asyncio.run(most_at_once(LedgerDurability(adapter_store), "t")) == 1
+
+
 def test_tenants_and_bad_input(adapter_store: Store, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert asyncio.run(dying.durable(adapter_store, log, "")) == "done"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry
@@ -21,8 +22,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.step_persistence.conversations import (
     ConversationConflict,
+    ConversationSummary,
 )
 
 from ledgerstone import AsyncStore, Store
@@ -334,6 +337,23 @@ def test_usage_is_counted_once(adapter_store: Store) -> None:
         assert line.usage.input + line.usage.output == used
 
     asyncio.run(go())
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+def test_what_could_not_be_read_is_named(adapter_store: Store) -> None:
+    """The library writes any type, and reads only the right ones."""
+    conversations, half = LedgerSavedConversations(adapter_store), cast(Any, 1.5)
+    spent = Conversation(conversation_id="c", usage=RunUsage(requests=half))
+    said = Conversation(conversation_id="c", messages=[ModelResponse(parts=[TextPart(half)])])
+    summary = ConversationSummary(id="c", workspace="", title=half)
+    for call, place in (
+        (conversations.write(spent, expected_revision=None), "conversation.usage.requests"),
+        (conversations.write(said, expected_revision=None), "messages[0].response.parts.0.text"),
+        (conversations.save(summary=summary, messages=[]), "summary.title"),
+    ):
+        with pytest.raises(InvalidValue, match=re.escape(place)):
+            asyncio.run(call)
+    assert adapter_store.sessions.count() == 0
 
 
 def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:

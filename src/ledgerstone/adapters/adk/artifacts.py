@@ -188,7 +188,10 @@ class LedgerArtifactService(BaseArtifactService):
         return await of(method(name, *args, **owner, **options))
 
     async def _session(self, app: str, user: str, session: str) -> str:
-        return await place_of(self._store, app, user, name_of(session), unowned=self._unowned)
+        name = name_of(session)
+        if not name:
+            raise InvalidValue("session_id", "must not be empty")
+        return await place_of(self._store, app, user, name, unowned=self._unowned)
 
 
 def _check_reference(part: types.Part, app: str, user: str, session: str | None) -> None:

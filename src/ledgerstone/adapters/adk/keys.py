@@ -12,9 +12,12 @@ ADK = "adk"
 def store_id(app_name: str, user_id: str, session_id: str) -> str:
     """The id of an ADK session in the store. Two users may use one id, so it takes all three.
 
-    It is what `store.messages.last`, `store.leases.hold` and the rest are asked with.
+    It is what `store.messages.last`, `store.leases.hold` and the rest are asked with. InvalidValue
+    for an app or a user that could have no state: nothing may be stored under such a name.
     """
-    return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"), session_id)
+    for value, field in ((app_name, "app_name"), (user_id, "user_id")):
+        ids.check_id(_text(value, field), field)
+    return ids.derive(ADK, app_name, user_id, session_id)
 
 
 def name_of(session_id: str | None) -> str:

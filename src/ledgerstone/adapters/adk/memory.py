@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from google.adk.events.event import Event
@@ -23,7 +24,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import GetMemories, MemoryName
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
-from ledgerstone.intake.memories import namespace_text
+from ledgerstone.intake.memories import memory_key, namespace_text
 from ledgerstone.records.memories import Memory, Remember
 
 RESULTS = 10
@@ -139,7 +140,10 @@ class LedgerMemoryService(BaseMemoryService):
             await self._faces.later(self._forget(space, memory_id))
 
     async def _forget(self, space: tuple[str, ...], id: str) -> None:
-        for key in (id, _key_of(id)):
+        keys = [_key_of(id)]
+        with suppress(InvalidValue):  # What can be no key is an id that somebody gave.
+            keys.append(memory_key(id))
+        for key in keys:
             if await of(self._store.memories.get(space, key)) is not None:
                 await of(self._store.memories.put(space, key, GONE))
 
@@ -175,7 +179,10 @@ class LedgerMemoryService(BaseMemoryService):
 
     async def _vectors(self, texts: list[str]) -> Vectors:
         assert self._embed is not None
-        return await of(self._embed(texts))
+        found = await of(self._embed(texts))
+        if len(found) != len(texts):
+            raise InvalidValue("embed", f"{len(texts)} vectors expected, got {len(found)}")
+        return found
 
     async def _by_words(self, space: tuple[str, ...], query: str) -> list[Memory]:
         wanted = words_of(query)

@@ -24,6 +24,8 @@ from ledgerstone.records.memories import Memory
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
 
+RECENT_MAX = 1 << 62
+"""More events than a database can count to are asked for as all."""
 FEW, MORE = 50, 4
 """So many messages are asked for first when a time is given, and so many times as many then."""
 
@@ -41,7 +43,10 @@ def wanted(config: GetSessionConfig | None) -> Wanted:
         return Wanted()
     if config.num_recent_events is not None and config.num_recent_events < 0:
         raise ValueError("num_recent_events must be greater than or equal to 0.")
-    return Wanted(config.num_recent_events, config.after_timestamp)
+    recent = config.num_recent_events
+    if recent is not None and recent > RECENT_MAX:
+        recent = None
+    return Wanted(recent, config.after_timestamp)
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -84,6 +84,9 @@ class LedgerSessionService(BaseSessionService):
     ) -> AdkSession:
         id = store_id(app, user, name)
         values = states.json_state(state)
+        if await self._place(app, user, name) != id:
+            # A fork, or another framework's: a new one would hide it behind its own id.
+            raise AlreadyExistsError(f"Session with id {name} already exists.")
         made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
         turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
         states.put(turn, app, user, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +16,7 @@ from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.native_bytes import Native, Taken
 from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
+from ledgerstone.formats import words
 from ledgerstone.formats.keeping import NATIVE, origin
 from ledgerstone.formats.remainder import remainder, restored
 from ledgerstone.formats.turns import Said, paired, turns
@@ -35,6 +37,8 @@ from ledgerstone.records.parts import (
 )
 
 FORMAT = "agent-framework"
+SHOWING = "i"
+"""The style of a message with results that show media, whose items are parts."""
 _MEDIA: dict[str, type[Image | Audio | Video]] = {"image": Image, "audio": Audio, "video": Video}
 _KINDS = frozenset(
     name.removeprefix("from_")
@@ -60,8 +64,9 @@ def keep(given: object, path: str) -> tuple[Message, Taken]:
     role = native["role"] if native["role"] in (*ROLES, *FOREIGN_ROLES) else "user"
     parts = [_part(one) for one in native.get("contents", ())]
     made = message(role, parts=parts, name=native.get("author_name"))
-    edit = remainder(native, _write(made))
-    mark = [FORMAT, ""] if edit is None else [FORMAT, "", edit]
+    style = SHOWING if any(_shows(part) for part in parts) else ""
+    edit = remainder(native, _write(made, style))
+    mark = [FORMAT, style] if edit is None else [FORMAT, style, edit]
     kept = replace(made, body=replace(made.body, extra={NATIVE: mark}))
     return native_bytes.marked(kept, taken), taken
 
@@ -81,7 +86,8 @@ def show(path: Sequence[Message], known: Mapping[str, bytes | None]) -> list[Nat
             found += [_exact(one, known) for one in run]
         else:
             inside = [formats.with_bytes(one, known) for one in run]
-            found += [_rendered(turn) for turn in turns(inside)]
+            shown = [_rendered(turn) for turn in turns(inside)]
+            found += [one for one in shown if one.contents]
     return found
 
 
@@ -92,7 +98,8 @@ def calls(path: Sequence[Message]) -> list[tuple[str, str | None, str]]:
         if any(isinstance(part, ToolCall | ToolResult) for part in one.parts):
             native = _native(one) if origin(one) == FORMAT and not one.version else _write(one)
             for said in native["contents"]:
-                if said.get("type") in ("function_call", "function_result"):
+                is_one = said.get("type") in ("function_call", "function_result")
+                if is_one and isinstance(said.get("call_id"), str):
                     found.append((said["type"], said.get("id"), said["call_id"]))
     return found
 
@@ -106,16 +113,53 @@ def _exact(stored: Message, known: Mapping[str, bytes | None]) -> NativeMessage:
 def _native(stored: Message) -> Native:
     """What a message was made of, with references in the place of bytes."""
     mark = (stored.body.extra or {})[NATIVE]
-    made = _write(native_bytes.with_refs(stored))
+    made = _write(native_bytes.with_refs(stored), mark[1])
     native: Native = restored(made, mark[2] if len(mark) > 2 else None)
     return native
 
 
 def _rendered(turn: list[Said]) -> NativeMessage:
     """What one message of ours says in one role, or several that belong together."""
-    contents = [_content(part) for said in turn for part in said.parts]
+    contents = [
+        content
+        for said in turn
+        for part in said.parts
+        if (content := _shown(part, own=origin(said.source) == FORMAT)) is not None
+    ]
     name = turn[0].source.body.name
     return NativeMessage(turn[0].role, contents, author_name=name)
+
+
+def _shown(part: AnyPart, *, own: bool) -> Content | None:
+    """A part as a content that chat clients can send, not only hold: they send results as text and
+    items, arguments as objects, media by their type, and read signatures each in its own way."""
+    if isinstance(part, Reasoning) and not own:
+        return Content.from_text(words.thought(part.text)) if part.text else None
+    if isinstance(part, ToolCall):
+        given = part.arguments
+        arguments = given if isinstance(given, str | dict) else words.as_object(given)
+        return Content.from_function_call(part.id, part.name, arguments=arguments)
+    if isinstance(part, ToolResult):
+        return _shown_result(part)
+    if isinstance(part, Media):
+        said = _from_media(replace(part, media_type=part.media_type or words.default_type(part)))
+        named = {} if part.name is None else {"filename": part.name}
+        return Content.from_dict({**said, "additional_properties": named})
+    if own and isinstance(part, dict | Reasoning):
+        with suppress(TypeError, ValueError):  # Who amended it may have put anything there.
+            return Content.from_dict(_content(part))
+    text = part.text if isinstance(part, Text) else words.said(part)
+    return Content.from_text(text)
+
+
+def _shown_result(part: ToolResult) -> Content:
+    parts = words.result_parts(part.content)
+    found = [_shown(one, own=False) for one in parts or ()]
+    result: Any = [one for one in found if one is not None]
+    if parts is None:
+        result = "" if part.content is None else words.spelled(part.content)
+    failure = "failed" if part.is_error else None
+    return Content.from_function_result(part.call_id, result=result, exception=failure)
 
 
 def check_whole(value: Any, path: str, depth: int = 0) -> None:
@@ -159,10 +203,24 @@ def _part(content: Native) -> AnyPart:
         return ToolCall(content["call_id"], content.get("name") or "", content.get("arguments"))
     if kind == "function_result" and isinstance(content.get("call_id"), str):
         failed = content.get("exception") is not None
-        return ToolResult(content["call_id"], content.get("result"), is_error=failed)
+        return ToolResult(content["call_id"], _answer(content), is_error=failed)
     if kind in ("data", "uri") and isinstance(content.get("uri"), str):
         return _media(content["uri"], content.get("media_type"))
     return {**content, "type": str(kind)}
+
+
+def _answer(content: Native) -> Any:
+    """What a tool answered: its text, or parts when it showed more than that."""
+    items = content.get("items")
+    parts = [_part(one) for one in items or () if isinstance(one, dict)]
+    shown = [one for one in parts if isinstance(one, Text | Media)]
+    if len(shown) < len(items or ()) or not any(isinstance(one, Media) for one in shown):
+        return content.get("result")
+    return words.result_content(parts)
+
+
+def _shows(part: AnyPart) -> bool:
+    return isinstance(part, ToolResult) and words.result_parts(part.content) is not None
 
 
 def _media(uri: str, media_type: Any) -> AnyPart:
@@ -176,15 +234,16 @@ def _media(uri: str, media_type: Any) -> AnyPart:
     return other
 
 
-def _write(stored: Message) -> Native:
+def _write(stored: Message, style: str = "") -> Native:
+    """What stored edits were made against: for a style it never changes (kept.jsonl)."""
     found: Native = {"type": "message", "role": stored.body.origin_role or stored.role}
-    found["contents"] = [_content(part) for part in stored.parts]
+    found["contents"] = [_content(part, style) for part in stored.parts]
     if stored.body.name is not None:
         found["author_name"] = stored.body.name
     return {**found, "additional_properties": {}}
 
 
-def _content(part: AnyPart) -> Native:
+def _content(part: AnyPart, style: str = "") -> Native:
     """A part as a content; what they have no word for is told as text."""
     said: Native
     if isinstance(part, dict):
@@ -199,7 +258,7 @@ def _content(part: AnyPart) -> Native:
         said = {"type": "function_call", "call_id": part.id, "name": part.name}
         said |= {"arguments": part.arguments, "hosted": False}
     elif isinstance(part, ToolResult):
-        said = _result(part)
+        said = _result(part, style)
     elif isinstance(part, Media):
         return _from_media(part)
     elif isinstance(part, Json):
@@ -213,10 +272,15 @@ def _text(text: str) -> Native:
     return {"type": "text", "text": text, "additional_properties": {}}
 
 
-def _result(part: ToolResult) -> Native:
+def _result(part: ToolResult, style: str) -> Native:
     content = part.content
+    parts = words.result_parts(content) if SHOWING in style else None
+    if parts is not None:
+        content = "\n".join(one.text for one in parts if isinstance(one, Text) and one.text)
     said: Native = {"type": "function_result", "call_id": part.call_id, "result": content}
-    if isinstance(content, str):
+    if parts is not None:
+        said["items"] = [_content(one) for one in parts]
+    elif isinstance(content, str):
         said["items"] = [_text(content)]
     if part.is_error:
         said["exception"] = content if isinstance(content, str) else "failed"

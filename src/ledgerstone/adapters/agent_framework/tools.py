@@ -7,11 +7,13 @@ under new ids. So nothing is called while such calls of a session are not accoun
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from inspect import isawaitable
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from agent_framework import (
     Content,
@@ -28,11 +30,14 @@ from ledgerstone.adapters.agent_framework import messages as form
 from ledgerstone.adapters.agent_framework.history import APP, LedgerHistoryProvider, session_of
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.codec import encode_json
-from ledgerstone.errors import Conflict, ExecutionUnresolved, LedgerstoneError
+from ledgerstone.errors import Conflict, ExecutionUnresolved, InvalidValue, LedgerstoneError
 from ledgerstone.intake.executions import error_text
 from ledgerstone.records.executions import Execution
 
 T = TypeVar("T")
+Position: TypeAlias = tuple[int, int] | None
+"""Where a history stands: its incarnation and revision."""
+Look: TypeAlias = Callable[[str], Awaitable[list[Execution]]]
 SESSIONS_KEPT = 1024
 PAGE = 500
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
@@ -66,10 +71,10 @@ class LedgerToolMiddleware(FunctionMiddleware):
     ) -> None:
         self._faces = Faces(store)
         self._store = store
-        self._tools = None if tools is None else frozenset(tools)
+        self._tools = None if tools is None else _names(tools)
         self._user = user
         self._history = LedgerHistoryProvider(store, user=user)
-        self._own: OrderedDict[str, set[str]] = OrderedDict()
+        self._own: OrderedDict[str, tuple[Position, set[str]]] = OrderedDict()
 
     async def process(
         self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
@@ -85,9 +90,9 @@ class LedgerToolMiddleware(FunctionMiddleware):
         try:
             await call_next()
         except Exception as error:
-            is_done = isinstance(error, MiddlewareTermination) and context.result is not None
-            told = {"result": stored(context.result)} if is_done else {"error": error_text(error)}
-            await self._sure(context, self._finish(begun, told))
+            if isawaitable(context.result):
+                context.result = None  # The framework leaves the call itself there.
+            await self._sure(context, self._finish(begun, _outcome(error, context.result)))
             if isinstance(error, MiddlewareFailure):
                 self._own.pop(begun.session, None)  # The run ends, and what others of it did.
             raise
@@ -128,9 +133,11 @@ class LedgerToolMiddleware(FunctionMiddleware):
         """
         try:
             return await self._faces.later(work)
-        except LedgerstoneError as error:
+        except (LedgerstoneError, CancelledError) as error:
             if context.session is not None:
                 self._own.pop(context.session.session_id, None)
+            if isinstance(error, CancelledError):
+                raise
             raise MiddlewareFailure(str(error)) from error
 
     async def _begin(self, context: FunctionInvocationContext) -> Execution:
@@ -139,7 +146,9 @@ class LedgerToolMiddleware(FunctionMiddleware):
         said = context.metadata
         name = _name(said.get("function_call_occurrence_id"), said["call_id"])
         id = _id(session, name)
-        (await self._checked(session, id)).add(id)
+        at, look = await self._stands(session)
+        await self._check(session, id, look)
+        self._remembered(session, at).add(id)
         begun = await of(
             self._store.executions.start(
                 session,
@@ -150,7 +159,16 @@ class LedgerToolMiddleware(FunctionMiddleware):
                 once=True,
             )
         )
-        return begun if begun.status != "failed" else await self._again(begun)
+        if begun.status == "failed":
+            begun = await self._again(begun)
+        if begun.status != "succeeded":
+            try:
+                # Once more, now that others see this call: of two at once at most one is made.
+                await self._check(session, id, look)
+            except Conflict as error:
+                await self._finish(begun, {"error": f"not called: {error_text(error)}"})
+                raise
+        return begun
 
     async def _again(self, failed: Execution) -> Execution:
         """Begin a failed call once more, unless somebody else did at the same moment."""
@@ -162,29 +180,45 @@ class LedgerToolMiddleware(FunctionMiddleware):
     async def _finish(self, begun: Execution, outcome: dict[str, Any]) -> None:
         await of(self._store.executions.finish(begun.id, **outcome))
 
-    async def _checked(self, session: str, id: str) -> set[str]:
-        """The calls of this process, when those of others are accounted for."""
-        own = self._own.get(session)
-        if own is not None:
-            others = await of(self._store.executions.unresolved(session=session))
-            left = [one for one in others if _is_ours(one)]
-        else:
+    async def _stands(self, session: str) -> tuple[Position, Look]:
+        """Where the history stands, and which calls have to be looked at before another one.
+
+        While it stands where it stood no run has ended, and what is under way is enough. When it
+        moved, a process that is gone by now may have begun and left a run since.
+        """
+        if session not in self._own:
             await of(self._store.sessions.ensure(session, app=APP, user=self._user))
-            left = await self._left(session)
-            # Taken after looking: another call of this process may have begun meanwhile.
-            own = self._own.get(session, set())
-        left = [one for one in left if one.id not in own and one.id != id]
+        head = await of(self._store.sessions.head(session))
+        at = None if head is None else (head.incarnation, head.revision)
+        known = self._own.get(session)
+        return at, self._under_way if known is not None and known[0] == at else self._left
+
+    async def _check(self, session: str, id: str, look: Look) -> None:
+        """ExecutionUnresolved or CallsLeft unless the calls of others are accounted for."""
+        found = await look(session)
+        # Taken after looking: another call of this process may have begun meanwhile.
+        own = self._own.get(session, (None, set[str]()))[1]
+        left = [one for one in found if one.id not in own and one.id != id]
         for one in left:
             if not one.resolved:
                 raise ExecutionUnresolved(one.id, one.call_id)
         if left:
             raise CallsLeft(session, left)
-        own = self._own.setdefault(session, own)
+
+    def _remembered(self, session: str, at: Position) -> set[str]:
+        """The calls of this process."""
+        own = self._own.setdefault(session, (at, set()))[1]
+        self._own[session] = (at, own)
         with suppress(KeyError):
             self._own.move_to_end(session)
         if len(self._own) > SESSIONS_KEPT:
             self._own.popitem(last=False)
         return own
+
+    async def _under_way(self, session: str) -> list[Execution]:
+        """Calls that have no outcome."""
+        found = await of(self._store.executions.unresolved(session=session))
+        return [one for one in found if _is_ours(one)]
 
     async def _left(self, session: str) -> list[Execution]:
         """Calls since the last one that the history knows, oldest first."""
@@ -220,8 +254,18 @@ def stored(result: Any) -> Any:
 def shown(result: Any) -> Any:
     """The answer again; somebody who looked may also have said it in words of their own."""
     if isinstance(result, list) and all(isinstance(one, dict) and "type" in one for one in result):
-        return [Content.from_dict(one) for one in result]
+        with suppress(TypeError, ValueError):
+            return [Content.from_dict(one) for one in result]
     return result if isinstance(result, str) else encode_json(result, "result").decode()
+
+
+def _outcome(error: Exception, result: Any) -> dict[str, Any]:
+    """What came of a call that raised: one that ends the run may answer all the same."""
+    if isinstance(error, MiddlewareTermination):
+        answer = error.result if result is None else result
+        if answer is not None:
+            return {"result": stored(answer)}
+    return {"error": error_text(error)}
 
 
 def _told(call: Execution, *, is_asked: bool) -> list[Message]:
@@ -232,6 +276,13 @@ def _told(call: Execution, *, is_asked: bool) -> list[Message]:
     asked = Content.from_function_call(raw, call.tool, arguments=call.arguments, id=id)
     told = Message("tool", [answer])
     return [told] if is_asked else [Message("assistant", [asked]), told]
+
+
+def _names(tools: object) -> frozenset[str]:
+    """InvalidValue for what would guard nothing, without a word: one text, or the tools."""
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise InvalidValue("tools", f"a list of names expected, got {type(tools).__name__}")
+    return frozenset(ids.check_name(one, f"tools[{n}]") for n, one in enumerate(tools))
 
 
 def _name(id: str | None, call_id: str) -> str:

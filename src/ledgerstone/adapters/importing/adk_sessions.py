@@ -30,9 +30,10 @@ from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
 from ledgerstone.adapters.importing.frame import Progress
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.codec import check_json
-from ledgerstone.commands.nodes import ReadMessages
+from ledgerstone.commands.nodes import GetMessage, ReadMessages
 from ledgerstone.commands.sessions import GetHead
-from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.errors import Corrupt, InvalidValue, SessionDeleted, SessionRetired
+from ledgerstone.intake.memories import new_memory
 from ledgerstone.records.memories import Remember
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
@@ -65,14 +66,14 @@ class Imported:
     known: int = 0
     """Events that were there from an earlier run."""
     continued: int = 0
-    """Sessions that went on in the store since; nothing was added to them."""
+    """Sessions that went on in the store since, or were deleted; nothing was added to them."""
     app_values: int = 0
     user_values: int = 0
     """Values of state that apps and users share; those that the store has stay as they are."""
     actions_left: int = 0
     """Events of old tables whose pickled actions were not looked at."""
     unreadable: int = 0
-    """Events and states that were left out because they are none."""
+    """Sessions, events and states that were left out: they are none, or no store takes them."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,11 @@ async def _run(job: Job, only: Only | None, progress: Progress | None) -> None:
         return
     for app, text in job.source.app_states():
         state = _state(job, text, "app_states", app)
-        job.done.app_values += await _share(job.store, app_space(app), state)
+        job.done.app_values += await _share(job, app_space(app), state, ("app_states", app))
     for app, user, text in job.source.user_states():
         state = _state(job, text, "user_states", user)
-        job.done.user_values += await _share(job.store, user_space(app, user), state)
+        row = ("user_states", user)
+        job.done.user_values += await _share(job, user_space(app, user), state, row)
 
 
 def _state(job: Job, text: Any, table: str, key: str) -> dict[str, Any]:
@@ -162,11 +164,20 @@ def _state(job: Job, text: Any, table: str, key: str) -> dict[str, Any]:
     return state
 
 
-async def _share(store: AnyStore, space: tuple[str, ...], state: dict[str, Any]) -> int:
+async def _share(
+    job: Job, space: tuple[str, ...], state: dict[str, Any], row: tuple[str, str]
+) -> int:
     """Values of an app or a user; the store's own are newer."""
-    changes = [Remember(space, key, value, if_absent=True) for key, value in state.items()]
+    changes = []
+    for key, value in state.items():
+        try:
+            new_memory(space, key, value)
+        except InvalidValue as error:
+            job.skip(Corrupt(*row, f"state[{key!r:.64}]", error.reason))
+            continue
+        changes.append(Remember(space, key, value, if_absent=True))
     if changes:
-        await of(store.memories.batch(changes))
+        await of(job.store.memories.batch(changes))
     return len(changes)
 
 
@@ -174,52 +185,73 @@ async def _session(job: Job, key: Key) -> None:
     found = job.source.session(key)
     if found is None:
         return
-    store, done = job.store, job.done
+    try:
+        if await _bring(job, key, *found):
+            job.done.sessions += 1
+        else:
+            job.done.continued += 1
+    except (SessionDeleted, SessionRetired):
+        job.done.continued += 1
+    except InvalidValue as error:
+        job.skip(Corrupt("sessions", key[2], error.field, error.reason))
+
+
+async def _bring(job: Job, key: Key, text: Any, created_us: int) -> bool:
+    """All of a session that is not there yet; False when it went on in the store."""
+    store = job.store
     app, user, name = key[0], key[1], key[2].strip()
+    if not name:
+        raise InvalidValue("id", "must not be empty")
     id, tenant = store_id(app, user, name), store.tenant or ""
     head, last = await of(
         store.read(GetHead(tenant=tenant, id=id), ReadMessages(tenant=tenant, session=id, last=1))
     )
-    state = _state(job, found[0], "sessions", key[2])
-    messages = _messages(job, key)
-    if last and not _skip(messages, last[0].id, done):
-        done.continued += 1
-        return
-    made = Session(id=id, app=app, user=user, metadata=metadata_of(id, name), created_us=found[1])
-    await _write(store, made, messages, state, 0 if head is None else head.revision, done)
-    done.sessions += 1
+    if last and not job.source.has(key, last[0].id):
+        return False
+    state = _state(job, text, "sessions", key[2])
+    made = Session(id=id, app=app, user=user, metadata=metadata_of(id, name), created_us=created_us)
+    await _write(job, made, _messages(job, key), state, 0 if head is None else head.revision)
+    return True
 
 
 async def _write(
-    store: AnyStore,
-    session: Session,
-    messages: Iterator[Message],
-    state: dict[str, Any],
-    revision: int,
-    done: Imported,
+    job: Job, session: Session, messages: Iterator[Message], state: dict[str, Any], revision: int
 ) -> None:
     """So many events with each commit; with the last of them the state."""
     # Of the session's own layer: prefixed keys have no place there, and would change the others.
     own = states.layers_of(state).session
-    part = list(islice(messages, CHUNK))
+    is_new = not revision
+    part = await _absent(job, session.id, messages, is_new=is_new)
     while part or not revision:
-        following = list(islice(messages, CHUNK))
-        turn = store.turns.begin(session.id, create=session, expected_revision=revision)
+        following = await _absent(job, session.id, messages, is_new=is_new)
+        turn = job.store.turns.begin(session.id, create=session, expected_revision=revision)
         turn.add(*part)
         if not following:
             states.put(turn, session.app, session.user or "", own)
         revision = (await of(turn.commit())).revision
-        done.events += len(part)
+        job.done.events += len(part)
         part = following
 
 
-def _skip(messages: Iterator[Message], last: str, done: Imported) -> bool:
-    """Go past what is there already, up to the last of it; False when it never comes."""
-    for count, message in enumerate(messages, start=1):
-        if message.id == last:
-            done.known += count
-            return True
-    return False
+async def _absent(
+    job: Job, session: str, messages: Iterator[Message], *, is_new: bool
+) -> list[Message]:
+    """The next events that the store does not have; none at the end.
+
+    Each is looked for: the source orders them by their times, so one that came late stands among
+    those that are there, and one that was taken back in the store must not come again.
+    """
+    tenant = job.store.tenant or ""
+    while part := list(islice(messages, CHUNK)):
+        if is_new:
+            return part
+        asked = (GetMessage(tenant=tenant, session=session, id=one.id) for one in part)
+        there = await of(job.store.read(*asked))
+        absent = [one for one, known in zip(part, there, strict=True) if known is None]
+        job.done.known += len(part) - len(absent)
+        if absent:
+            return absent
+    return []
 
 
 def _messages(job: Job, key: Key) -> Iterator[Message]:
@@ -241,7 +273,8 @@ def _message(row: dict[str, Any], version: int) -> Message:
     fields = _old_fields(row) if version == 0 else _new_fields(row)
     try:
         event = Event.model_validate(fields)
-        native = {**native_of(event), **_unknown(fields)}
+        # The id as it is stored: an event without one would get another with each run.
+        native = {**native_of(event), **_unknown(fields), "id": row["id"]}
         return message_of(native, created_us=micros(event.timestamp))
     except ValidationError as error:
         where = ".".join(str(one) for one in error.errors()[0]["loc"])

@@ -13,6 +13,11 @@ select app_name, user_id, id from sessions order by update_time, app_name, user_
 -- What is stored of one.
 select state, create_time from sessions where app_name = :app and user_id = :user and id = :id
 
+-- name: event(app, user, session, id)
+-- Whether an event is of a session.
+select 1 from events
+where app_name = :app and user_id = :user and session_id = :session and id = :id
+
 -- name: sqlite_events(app, user, session)
 -- The events of a session as they were appended.
 select * from events

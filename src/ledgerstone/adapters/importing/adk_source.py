@@ -49,6 +49,10 @@ class Source:
             return state, micros(created)
         return None
 
+    def has(self, key: tuple[str, str, str], event: str) -> bool:
+        """Whether an event of this id is in it."""
+        return bool(self._reader.ask("event", *key, event))
+
     def events(self, key: tuple[str, str, str]) -> Iterator[dict[str, Any]]:
         """The rows of its events in order."""
         return self._reader.each(f"{self._reader.dialect}_events", *key)

@@ -11,8 +11,8 @@ interruption, or when the source has grown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,7 @@ from ledgerstone.adapters.langgraph.saver import LedgerSaver
 from ledgerstone.adapters.langgraph.threads import THREAD_KEY, config_of, node_id, session_id
 from ledgerstone.clock import to_us
 from ledgerstone.commands.nodes import GetNode
-from ledgerstone.errors import Corrupt, NotSupported
+from ledgerstone.errors import AlreadyExists, Corrupt, InvalidValue, NotSupported
 
 CACHE_BYTES = 16 * 1024 * 1024
 LOOK = 100
@@ -43,11 +43,11 @@ class Imported:
     checkpoints: int = 0
     writes: int = 0
     known: int = 0
-    """Checkpoints that were there from an earlier run."""
+    """Checkpoints that were there from an earlier run, those deleted since (pruned) included."""
     pickled: int = 0
     """Checkpoints and writes left out because they hold a pickle."""
     refused: int = 0
-    """Left out for a class that is not allowed, or a form that is not known."""
+    """Left out for a class that is not allowed, a form that is not known, or a limit of stores."""
     damaged: int = 0
     """Left out because they can not be decoded."""
 
@@ -139,15 +139,22 @@ class _Job:
             self._faces.now(self._begin(key, stored))
             self._begun = True
         # The writes first: then a checkpoint that is there has all of its writes.
-        self.done.writes += self._bring_writes(key)
-        if self._try(lambda: self._put(key, stored)) is not None:
-            self.done.checkpoints += 1
+        writes = self._bring_writes(key)
+        try:
+            if self._try(lambda: self._put(key, stored)) is not None:
+                self.done.checkpoints += 1
+        except AlreadyExists:
+            # It was there and was deleted, as a prune does it: it does not come back.
+            self.done.known += 1
+            return
+        self.done.writes += writes
 
     def _put(self, key: Key, stored: Stored) -> Any:
         config = config_of(key.thread, key.ns, key.parent or "")
         checkpoint: Any = with_numbers(stored.checkpoint, key)
         metadata: Any = stored.metadata
-        return self._saver.put(config, checkpoint, metadata, checkpoint["channel_versions"])
+        with _within_limits(key):
+            return self._saver.put(config, checkpoint, metadata, checkpoint["channel_versions"])
 
     async def _begin(self, key: Key, stored: Stored) -> None:
         """The session of a thread, begun when its first checkpoint was made."""
@@ -163,7 +170,6 @@ class _Job:
     def _bring_writes(self, key: Key) -> int:
         count = 0
         rows = self._source.writes(key)
-        config = config_of(key.thread, key.ns, key.id)
         for (path, task), group in groupby(rows, key=lambda one: (one.path, one.task)):
             values = []
             for one in in_place(list(group)):
@@ -171,9 +177,13 @@ class _Job:
                 if read is not None:
                     values.append(read)
             if values:
-                self._saver.put_writes(config, values, task, path)
-                count += len(values)
+                count += self._try(partial(self._put_writes, key, values, task, path)) or 0
         return count
+
+    def _put_writes(self, key: Key, values: list[tuple[str, Any]], task: str, path: str) -> int:
+        with _within_limits(key):
+            self._saver.put_writes(config_of(key.thread, key.ns, key.id), values, task, path)
+        return len(values)
 
     def _value(self, one: Write, key: Key) -> tuple[str, Any]:
         return one.channel, self._source.value(one, key)
@@ -192,6 +202,15 @@ class _Job:
             else:
                 self.done.refused += 1
             return None
+
+
+@contextmanager
+def _within_limits(key: Key) -> Iterator[None]:
+    """What no store takes (a name too long, a value too large), told with its place."""
+    try:
+        yield
+    except InvalidValue as error:
+        raise NotSupported(f"checkpoint {key.id} of thread {key.thread!r:.64}: {error}") from error
 
 
 def _nameless() -> None:

@@ -1,6 +1,10 @@
 -- Files of openai-agents: SQLiteSession, and AdvancedSQLiteSession with its branches.
 -- The names of the first two tables can be chosen there; they are put in for these.
 
+-- name: owners(name)
+-- The tables whose rows a table is about.
+select "table" from pragma_foreign_key_list(:name)
+
 -- name: sessions()
 -- Every session that has a row of its own or messages.
 select s.id, min(s.created_at) from (

@@ -58,8 +58,7 @@ class Source:
         tables = {SESSIONS: sessions_table, MESSAGES: messages_table}
         self._reader = File(source, {name: _put_in(one, tables) for name, one in _TEXTS.items()})
         try:
-            # What an AdvancedSQLiteSession has beside these two.
-            self._more = {one for one in (STRUCTURE, USAGE) if columns(self._reader, one)}
+            self._more = {one for one in (STRUCTURE, USAGE) if self._is_about(one, tables)}
             for table, needed in _NEEDED.items():
                 if table in tables or table in self._more:
                     check_columns(self._reader, tables.get(table, table), needed, OF)
@@ -69,6 +68,15 @@ class Source:
 
     def close(self) -> None:
         self._reader.close()
+
+    def _is_about(self, table: str, tables: dict[str, str]) -> bool:
+        """Whether the file has this table of an AdvancedSQLiteSession, and for these two tables.
+
+        A file has it once, but may have sessions under other names of tables.
+        """
+        owners = {str(name).lower() for (name,) in self._reader.ask("owners", table)}
+        known = {name.lower() for name in tables.values()}
+        return bool(columns(self._reader, table)) and owners <= known
 
     def sessions(self) -> list[tuple[str, int]]:
         """Ids, and when each began in microseconds."""
@@ -109,8 +117,9 @@ def _row(number: int, data: str, created: Any) -> Row:
 
 
 def _micros(text: Any) -> int:
-    """SQLite's time of day in UTC, as microseconds; 0 when it is none."""
+    """SQLite's time of day in UTC, as microseconds; 0 when it is none that a store takes."""
     try:
-        return int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp() * US_PER_S)
+        at = datetime.fromisoformat(str(text)).replace(tzinfo=UTC)
     except ValueError:
         return 0
+    return max(int(at.timestamp() * US_PER_S), 0)

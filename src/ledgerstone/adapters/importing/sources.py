@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BUSY_MS = 5000
 CONNECT_S = 10
 FETCH_ROWS = 200
+DAMAGED_FILE = "file"
+"""The table that a Corrupt names when SQLite can not read the file itself."""
 _SERVER = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
 _URL = re.compile(
     r"postgres(?:ql)?(?:\+\w+)?://(?:[^@/?#]*@)?(?P<place>[^@/?#]*(?:/[^@?#]*)?)(?:\?[^@#]*)?\Z"
@@ -188,7 +190,7 @@ class File:
             )
         if isinstance(error, apsw.IOError):
             return Unavailable(f"{self._path} can not be read: {error}")
-        return Corrupt("file", str(self._path), "pages", str(error))
+        return Corrupt(DAMAGED_FILE, str(self._path), "pages", str(error))
 
 
 class Server:

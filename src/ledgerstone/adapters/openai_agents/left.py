@@ -29,6 +29,7 @@ from ledgerstone.records.turns import TurnInfo
 CHUNK = 50
 PAGE = 500
 MARK_CHARS = 16
+BLOCKS = ("text", "image", "file")
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
 """Commits that take messages away: what belonged to those is nobody's surprise."""
 
@@ -61,20 +62,23 @@ class Guarded:
     """Executions of the run in hand: it will tell the model about them."""
     mine: set[str] = field(default_factory=set)
     """Executions that this process began and saw, or sees, to their end."""
-    outputs: dict[str, str] = field(default_factory=dict)
-    """The id that the message with a call's result will have."""
+    outputs: dict[str, Execution] = field(default_factory=dict)
+    """Calls that are to be told, by call id; each names the message that its result will be."""
     checked: bool = False
     run: object = None
     """The run in hand, known by the usage that its Runner counts in."""
 
     def begins(self, run: object) -> None:
-        """A run asks for its history: what the one before has not told, that will not tell."""
+        """A run asks for its history: what the one before has not told, that will not tell.
+
+        Nor will a state that was loaded: the Runner does not ask when it goes on with one.
+        """
         if run is self.run:
             return
         self.run = run
-        if self.outputs:
-            self.outputs.clear()
-            self.own.clear()
+        if self.outputs or self.resumed:
+            for known in (self.outputs, self.own, self.resumed, self.approved):
+                known.clear()
             self.checked = False
 
     def begun(self, id: str) -> None:
@@ -90,35 +94,34 @@ class Guarded:
         inner = self._inner(messages)[-1:]
         left, found = dict(self.outputs), []
         for one in messages:
-            id = left.pop(one.body.tool_call_id or "", None)
-            if id is None and one.role == "tool" and inner:
-                id = self.outputs[inner.pop()]
-            found.append(one if id is None else replace(one, id=id))
+            call = left.pop(one.body.tool_call_id or "", None)
+            if call is None and one.role == "tool" and inner:
+                call = inner.pop()
+            found.append(one if call is None else replace(one, id=call.message_id or ""))
         return found
 
     def told(self, messages: Sequence[Message]) -> None:
         """They are stored; the same result told again is another message."""
         inner = self._inner(messages)
-        if inner and any(one.id == self.outputs[inner[-1]] for one in messages):
-            for key in inner:
-                self.outputs.pop(key)
+        if inner and any(one.id == inner[-1].message_id for one in messages):
+            for call in inner:
+                self.outputs.pop(call.call_id, None)
         for one in messages:
             self.outputs.pop(one.body.tool_call_id or "", None)
 
-    def _inner(self, messages: Sequence[Message]) -> list[str]:
-        """Calls whose results are none of these messages."""
+    def _inner(self, messages: Sequence[Message]) -> list[Execution]:
+        """Calls whose results are none of these messages, oldest first.
+
+        As the store has them: calls at once may be noted here in another order.
+        """
         told = {one.body.tool_call_id for one in messages}
-        return [key for key in self.outputs if key not in told]
+        found = [call for key, call in list(self.outputs.items()) if key not in told]
+        return sorted(found, key=lambda call: (call.created_us, call.id))
 
 
 async def check(place: Place, guarded: Guarded, call_id: str) -> None:
     """Refuse to call a tool while calls of another process or run are not accounted for."""
-    for one in await of(place.store.executions.unresolved(session=place.session)):
-        if one.id in guarded.mine or one.call_id == call_id:
-            continue
-        # One that is told has timed out, and the model knows as much.
-        if one.message_id is None or not await is_told(place, one):
-            raise CallUnresolved(one.id, one.call_id)
+    await check_under_way(place, guarded, call_id)
     if guarded.checked:
         return
     found = await _left(place, guarded)
@@ -126,6 +129,16 @@ async def check(place: Place, guarded: Guarded, call_id: str) -> None:
     if calls:
         raise CallsLeft(place.session, calls)
     guarded.checked = True
+
+
+async def check_under_way(place: Place, guarded: Guarded, call_id: str) -> None:
+    """CallUnresolved while a call of another process or run has no outcome."""
+    for one in await of(place.store.executions.unresolved(session=place.session)):
+        if one.id in guarded.mine or one.call_id == call_id:
+            continue
+        # One that is told has timed out, and the model knows as much.
+        if one.message_id is None or not await is_told(place, one):
+            raise CallUnresolved(one.id, one.call_id)
 
 
 async def recover(place: Place, guarded: Guarded) -> list[Execution]:
@@ -141,6 +154,8 @@ async def recover(place: Place, guarded: Guarded) -> list[Execution]:
         path = await of(place.store.messages.history(place.session, branch=place.branch))
         asked = {call.id for message in path for call in message.tool_calls}
         await add(place, [made for one in calls for made in _messages(one, one.call_id in asked)])
+    for one in calls:
+        guarded.outputs.pop(one.call_id, None)
     guarded.checked = True
     return calls
 
@@ -261,19 +276,18 @@ def _messages(call: Execution, is_asked: bool) -> list[Message]:
         "name": call.tool,
         "arguments": json.dumps(call.arguments),
     }
-    answer = call.result if isinstance(call.result, str) else _output(call.result)
-    told: Item = {"type": "function_call_output", "call_id": call.call_id, "output": answer}
+    told: Item = {
+        "type": "function_call_output",
+        "call_id": call.call_id,
+        "output": call.result if isinstance(call.result, str) else _output(call.result),
+    }
     *before, last = kept([told] if is_asked else [asked, told])
     return [*before, replace(last, id=call.message_id or "")]
 
 
 def _output(result: Any) -> Any:
-    """Blocks of a result in the words of an item."""
-    if isinstance(result, list):
-        return [_block(one) for one in result]
-    return [_block(result)] if isinstance(result, dict) else json.dumps(result)
-
-
-def _block(one: Any) -> Any:
-    kind = one.get("type") if isinstance(one, dict) else None
-    return {**one, "type": f"input_{kind}"} if kind in ("text", "image", "file") else one
+    """Blocks of a result in the words of an item; what else somebody found out, as text."""
+    blocks = result if isinstance(result, list) else [result]
+    if blocks and all(isinstance(one, dict) and one.get("type") in BLOCKS for one in blocks):
+        return [{**one, "type": f"input_{one['type']}"} for one in blocks]
+    return json.dumps(result)

@@ -76,9 +76,13 @@ class LedgerSession:
         Messages of other frameworks are among them, as items.
         """
         most = resolve_session_limit(limit, self.session_settings)
-        if wrapper is not None and most == resolve_session_limit(None, self.session_settings):
-            # A Runner asks for its history; when it looks back at what it wrote, it gives a limit.
-            self._guarded.begins(getattr(wrapper, "usage", None))
+        if wrapper is not None:
+            run = getattr(wrapper, "usage", None)
+            usual = most == resolve_session_limit(None, self.session_settings)
+            # A Runner asks for its history. When it looks back at what it wrote, it gives a limit;
+            # so it may for the history, but then no model has answered yet.
+            if usual or not getattr(run, "requests", 1):
+                self._guarded.begins(run)
         if most is None or most < 0:
             return await self._faces.later(self._recent.read(self._place))
         return await self._faces.later(at.last(self._place, most))
@@ -154,6 +158,8 @@ class LedgerSession:
         strict_context). Saving the same again changes nothing. A run that is not interrupted has
         nothing to keep: what was kept before is dropped, its open tickets are withdrawn.
         """
+        if not isinstance(given, RunState) and not hasattr(given, "to_state"):
+            raise InvalidValue("given", f"a result expected, got {type(given).__name__}")
         state = given if isinstance(given, RunState) else given.to_state()
         asked = states.questions(state, reason=reason, expires_s=expires_s)
         data = state.to_json(**how) if asked else None
@@ -166,15 +172,18 @@ class LedgerSession:
 
         Calls whose ticket is open stay interrupted. `how` goes to RunState.from_json. LeafMoved
         when the branch has moved since, as after a crash in the resumed run: `rewind` takes it
-        back to where the state was saved. NotSupported for edited arguments of a tool that is not
-        wrapped by `once`.
+        back to where the state was saved, if that is still there. NotSupported for edited
+        arguments of a tool that is not wrapped by `once`.
         """
         saved = await settled(self._faces.later(states.load(self._place, rewind=rewind)))
         if saved is None:
             return None
-        self._guarded.resumed.update(states.called(saved.state))
         state = await RunState.from_json(agent, saved.state, **how)
-        self._guarded.approved.update(states.decide(state, saved.tickets))
+        approved = states.decide(state, saved.tickets)
+        # Last, so that a state which can not be gone on with takes nothing away.
+        await settled(self._faces.later(states.rewind(self._place, saved)))
+        self._guarded.resumed.update(states.called(saved.state))
+        self._guarded.approved.update(approved)
         return state
 
     def once(self, tool: FunctionTool) -> FunctionTool:

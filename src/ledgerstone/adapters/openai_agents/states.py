@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.openai_agents.place import Place, tip
-from ledgerstone.adapters.openai_agents.tools import Once
+from ledgerstone.adapters.openai_agents.tools import Once, parsed
 from ledgerstone.clock import SystemClock
 from ledgerstone.errors import InvalidValue, LeafMoved, NotSupported
 from ledgerstone.records.nodes import Node
@@ -44,10 +44,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Saved:
-    """A state as it was kept, and its tickets by call id."""
+    """A state as it was kept, its tickets by call id, and where the branch stood and stands."""
 
     state: dict[str, Any]
     tickets: dict[str, Ticket]
+    at: str | None
+    leaf: str | None
 
 
 def questions(
@@ -59,19 +61,9 @@ def questions(
         if not item.call_id:
             raise InvalidValue("interruptions", f"{item.name!r} has neither a call id nor an id")
         tool = item.qualified_name or item.name or "tool"
-        given = parsed(item.arguments)
+        given = None if item.arguments is None else parsed(item.arguments)
         found.append(Question(item.call_id, tool, given, reason or REASON, expires_s))
     return found
-
-
-def parsed(arguments: str | None) -> Any:
-    """The arguments of a call as a value, or as the text that they are."""
-    if arguments is None:
-        return None
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
 
 
 async def save(place: Place, data: dict[str, Any] | None, asked: list[Question]) -> list[Ticket]:
@@ -107,7 +99,9 @@ async def _is_same(place: Place, old: Node, data: dict[str, Any]) -> bool:
 
 
 async def load(place: Place, *, rewind: bool) -> Saved | None:
-    """The state that is kept for the branch; LeafMoved when that stands elsewhere by now."""
+    """The state that is kept for the branch; LeafMoved when that stands elsewhere by now, unless
+    the caller is going to `rewind` it.
+    """
     pending = await _pending(place)
     tickets = await _tickets(place, pending)
     known = _by_call(pending, tickets)
@@ -117,15 +111,24 @@ async def load(place: Place, *, rewind: bool) -> Saved | None:
     node = pending[0]
     leaf = await tip(place)
     saved_at = node.parent or None
-    if leaf != saved_at:
-        if not rewind:
-            raise LeafMoved(place.branch, saved_at, leaf)
+    if leaf != saved_at and not rewind:
+        raise LeafMoved(place.branch, saved_at, leaf)
+    tickets = await _in_time(place, pending, known)
+    return Saved(node.body["state"], tickets, saved_at, leaf)
+
+
+async def rewind(place: Place, saved: Saved) -> None:
+    """Take the branch back to where the state was kept; LeafMoved when that is not there."""
+    if saved.leaf == saved.at:
+        return
+    move = place.store.branches.move
+    try:
         await of(
-            place.store.branches.move(
-                place.session, place.branch, to=saved_at, expected=leaf, lease=place.lease
-            )
+            move(place.session, place.branch, to=saved.at, expected=saved.leaf, lease=place.lease)
         )
-    return Saved(node.body["state"], await _in_time(place, pending, known))
+    except InvalidValue:
+        # The place was cleared away.
+        raise LeafMoved(place.branch, saved.at, saved.leaf) from None
 
 
 def decide(state: RunState[Any, Any], tickets: dict[str, Ticket]) -> dict[str, Ticket]:

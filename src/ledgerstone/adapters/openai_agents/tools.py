@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from copy import copy
+from math import isfinite
 from typing import Any
 
 from agents import (
@@ -14,6 +16,7 @@ from agents import (
     ToolOutputText,
 )
 from msgspec import UNSET
+from pydantic import ValidationError
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import Faces, of
@@ -21,6 +24,7 @@ from ledgerstone.adapters.openai_agents.left import (
     CallUnresolved,
     Guarded,
     check,
+    check_under_way,
     is_told,
     output_id,
 )
@@ -65,6 +69,8 @@ class Once:
         self._guarded = guarded
 
     async def __call__(self, context: Any, arguments: str) -> Any:
+        # A resumed run has not asked for its history; here it is seen that it is the one in hand.
+        self._guarded.run = getattr(context, "usage", None)
         execution = await settled(self._faces.later(self._begin(context.tool_call_id, arguments)))
         if execution.status == "succeeded":
             return execution.result
@@ -107,6 +113,8 @@ class Once:
             )
             if begun.status == "failed":
                 begun = await self._again(begun)
+            if not begun.resolved:
+                await self._check_again(begun)
         except ExecutionUnresolved as error:
             guarded.mine.discard(id)
             raise CallUnresolved(error.execution, error.call_id) from None
@@ -114,8 +122,17 @@ class Once:
             guarded.mine.discard(id)
             raise
         if begun.message_id is not None and not await is_told(place, begun):
-            guarded.outputs[call_id] = begun.message_id
+            guarded.outputs[call_id] = begun
         return begun
+
+    async def _check_again(self, begun: Execution) -> None:
+        """Now that others see this call: of two that began at one moment, at most one is made."""
+        try:
+            await check_under_way(self._place, self._guarded, begun.call_id)
+        except CallUnresolved as error:
+            finish, lease = self._place.store.executions.finish, self._place.lease
+            await of(finish(begun.id, error=f"not called: {error}", lease=lease))
+            raise
 
     async def _again(self, failed: Execution) -> Execution:
         """Begin a failed call once more, unless somebody else did at the same moment."""
@@ -129,9 +146,9 @@ class Once:
         ticket = self._guarded.approved.get(call_id)
         given: dict[str, Any] = {"call_id": call_id}
         if ticket is None:
-            return {**given, "tool": self._name, "arguments": _value(arguments)}
+            return {**given, "tool": self._name, "arguments": parsed(arguments)}
         if ticket.decision is None or ticket.decision.arguments is UNSET:
-            given["arguments"] = _value(arguments)
+            given["arguments"] = parsed(arguments)
         return {**given, "ticket": ticket.id}
 
     async def _finish(self, execution: Execution, **outcome: Any) -> None:
@@ -145,28 +162,45 @@ class Once:
 
 def stored(result: Any) -> Any:
     """What a tool answered, as the model sees it; the SDK takes it for the answer again."""
-    if isinstance(result, STRUCTURED):
-        return result.model_dump(mode="json", exclude_none=True)
-    if isinstance(result, list | tuple) and result and all(_is_block(one) for one in result):
-        return [stored(one) for one in result]
-    return result if isinstance(result, str) or _is_block(result) else str(result)
+    if isinstance(result, list | tuple):
+        blocks = [_block(one) for one in result]
+        return blocks if blocks and None not in blocks else str(result)
+    block = _block(result)
+    return str(result) if block is None else block
 
 
-def _is_block(value: Any) -> bool:
-    known = isinstance(value, dict) and value.get("type") in ("text", "image", "file")
-    return known or isinstance(value, STRUCTURED)
+def _block(value: Any) -> dict[str, Any] | None:
+    """A block of content; None for what the SDK shows as text, as it does with a tool's own
+    {"type": "file", ...}.
+    """
+    if isinstance(value, STRUCTURED):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, dict) and "type" in value:
+        for model in STRUCTURED:
+            with suppress(ValidationError):
+                return model.model_validate(value).model_dump(mode="json", exclude_none=True)
+    return None
 
 
-def _value(arguments: str) -> Any:
+def parsed(arguments: str) -> Any:
+    """The arguments of a call as a value, or as the text that they are when that is not JSON."""
     try:
-        return json.loads(arguments)
+        return json.loads(arguments, parse_constant=_finite, parse_float=_finite)
     except ValueError:
         return arguments
 
 
+def _finite(text: str) -> float:
+    """Python reads NaN, Infinity and 1e999 from what should be JSON; a store takes none of them."""
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
 def _arguments_of(execution: Execution, given: str) -> str:
     """The text of the approved arguments: as the model wrote it, unless somebody edited them."""
-    if execution.arguments == _value(given):
+    if execution.arguments == parsed(given):
         return given
     if isinstance(execution.arguments, str):
         return execution.arguments

@@ -111,6 +111,7 @@ async def keep(
             place = error.field.removeprefix(FORMAT)
             raise InvalidValue(f"messages[{n}]{place}", error.reason) from None
         kept.append(native_bytes.marked(message, taken))
+    _check([taken.native for taken in takings], first)
     for taken in takings:
         await native_bytes.put(store, taken)
     return kept
@@ -154,6 +155,12 @@ def is_whole(path: Sequence[Message], leaf: str | None) -> bool:
         return leaf is None
     dense = all(one.seq == n and not one.version for n, one in enumerate(path, start=1))
     return dense and path[-1].id == leaf
+
+
+def first_fault(error: ValidationError) -> tuple[list[str], str]:
+    """The place of the first thing that is wrong, and why, without what is there."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return [str(step) for step in first["loc"]], first["msg"]
 
 
 async def show(
@@ -213,9 +220,21 @@ def _objects(natives: list[Native], path: Sequence[Message]) -> list[ModelMessag
         return ModelMessagesTypeAdapter.validate_python(natives)
     except ValidationError as error:
         where = path[0].session if path else ""
-        first = error.errors(include_url=False, include_input=False)[0]
-        spot = ".".join(map(str, first["loc"]))
-        raise Corrupt("nodes", where, f"messages.{spot}", first["msg"]) from None
+        spot, reason = first_fault(error)
+        raise Corrupt("nodes", where, ".".join(("messages", *spot)), reason) from None
+
+
+def _check(natives: list[Native], number: int) -> None:
+    """InvalidValue for what would be stored and could never be read: one such hides all others.
+
+    The library checks no types when a message is made, only when it is read.
+    """
+    try:
+        ModelMessagesTypeAdapter.validate_python(natives)
+    except ValidationError as error:
+        (n, *spot), reason = first_fault(error)
+        place = ".".join((f"messages[{number + int(n)}]", *spot))
+        raise InvalidValue(place, reason) from None
 
 
 def _dated(native: Native, created_us: int) -> Native:

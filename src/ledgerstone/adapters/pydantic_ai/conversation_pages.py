@@ -50,7 +50,8 @@ async def _pages(
             yield page.items
         if not page.has_more:
             return
-        cursor = page.cursor
+        # Newer sessions may be no conversations at all, such as tasks: go on faster.
+        cursor, where["limit"] = page.cursor, PAGE_MAX
 
 
 async def _places(store: AnyStore, page: list[Session]) -> list[Place]:

@@ -23,8 +23,8 @@ from pydantic_ai.conversation_store import ConversationRecord
 
 from ledgerstone import formats, ids
 from ledgerstone.adapters.faces import AnyStore, of
-from ledgerstone.adapters.pydantic_ai.chains import FORMAT
-from ledgerstone.adapters.pydantic_ai.words import STEPS
+from ledgerstone.adapters.pydantic_ai.chains import FORMAT, first_fault
+from ledgerstone.adapters.pydantic_ai.words import steps_of
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
@@ -76,11 +76,8 @@ class Place:
     @property
     def stood(self) -> str | None:
         """Where main ends, or ended before the steps of runs moved it."""
-        steps = self.state.get(STEPS) or {}
-        # A copy has the steps of its source, which moved nothing here.
-        copied = self.commits == 1 or (bool(self.known) and not self.is_ours)
-        moved = bool(steps) and not copied and steps["leaf"] == self.leaf
-        return steps["from"] if moved else self.leaf
+        steps = {} if self.session is None else steps_of(self.state, self.session.id)
+        return steps["from"] if steps and steps["leaf"] == self.leaf else self.leaf
 
     @property
     def holds(self) -> bool:
@@ -104,10 +101,14 @@ class Place:
         """The record; None for what is no conversation yet: nothing was said, or only by steps."""
         if self.session is None or not (self.is_ours or self.last):
             return None
-        fixed = {"conversation_id": self.session.id, "scope": self.session.user}
+        fixed: dict[str, Any] = {"conversation_id": self.session.id, "scope": self.session.user}
         head = None if self.last is None else entry_id(self.last)
+        if self.holds and not self.cut:
+            return self._read({**self.known, **fixed})
+        if self.is_ours and not self._waits(head):
+            fixed["deferred_tool_requests"] = None
         if self.holds:
-            return self._read({**self.known, **fixed, **({"head_id": head} if self.cut else {})})
+            return self._read({**self.known, **fixed, "head_id": head})
         before = self.known["revision"] if self.is_ours else self.session.incarnation
         derived = {
             **(self.known if self.is_ours else self._begun(head)),
@@ -117,6 +118,14 @@ class Place:
             "updated_at": self.session.updated_at,
         }
         return self._read(derived)
+
+    def _waits(self, head: str | None) -> bool:
+        """Whether calls may still wait where main was moved: not if they went, or after an answer.
+
+        The library takes results as long as only requests follow the response with the calls.
+        """
+        asks = self.last is not None and self.last.role != "assistant"
+        return head == self.known["head_id"] or (asks and not self.cut)
 
     def _begun(self, head: str | None) -> dict[str, Any]:
         """What a copy knows of itself, or what LedgerSavedConversations knew of it."""
@@ -137,9 +146,9 @@ class Place:
                 {name: one for name, one in said.items() if name not in ("session", "leaf")}
             )
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            spot = ".".join((STATE, *map(str, first["loc"])))
-            raise Corrupt("documents", said["conversation_id"], spot, first["msg"]) from None
+            spot, reason = first_fault(error)
+            where = ".".join((STATE, *spot))
+            raise Corrupt("documents", said["conversation_id"], where, reason) from None
 
 
 def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
@@ -148,6 +157,11 @@ def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
         raise InvalidValue("updated_at", "a time with its zone expected, as lists go by it")
     try:
         said = _ADAPTER.dump_python(record, mode="json", exclude=_OWN)
+        # What can not be read would hide the conversation, and every list that it is in.
+        _ADAPTER.validate_python({**said, "conversation_id": record.conversation_id})
+    except ValidationError as error:
+        spot, reason = first_fault(error)
+        raise InvalidValue(".".join(("record", *spot)), reason) from None
     except ValueError as error:
         raise InvalidValue("record", str(error)) from None
     return {STATE: {**said, "session": record.conversation_id, "leaf": leaf}}

@@ -195,7 +195,9 @@ class LedgerDurability(BaseDurabilityCapability[AgentDepsT]):
     async def wrap_run(
         self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler
     ) -> AgentRunResult[Any]:
-        """Tools run in an order that is the same on resume."""
+        """Inside a task, tools run in an order that is the same on resume."""
+        if not self.in_durable_context:
+            return await handler()
         agent = self.agent
         assert agent is not None
         with agent.parallel_tool_call_execution_mode(self._tool_order):

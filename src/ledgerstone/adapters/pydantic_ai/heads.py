@@ -29,7 +29,7 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
-from ledgerstone.adapters.pydantic_ai.words import STEPS
+from ledgerstone.adapters.pydantic_ai.words import STEPS, steps_of
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
@@ -130,7 +130,7 @@ class Place:
     @property
     def untouched(self) -> bool:
         """Whether nobody but this adapter moved the branch since it was written."""
-        steps = self.state.get(STEPS) or {}
+        steps = {} if self.session is None else steps_of(self.state, self.session.id)
         if self.branch == "main" and steps and steps["leaf"] == self.leaf:
             return bool(steps["from"] == self.known.get("leaf"))
         return bool(self.leaf == self.known.get("leaf"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai_harness.step_persistence.conversations import (
@@ -166,6 +167,11 @@ class LedgerSavedConversations:
         rest = replace(conversation, messages=[])
         try:
             said = ConversationTypeAdapter.dump_python(rest, mode="json", exclude={"messages"})
+            # What can not be read would hide the conversation for good.
+            ConversationTypeAdapter.validate_python(said)
+        except ValidationError as error:
+            spot, reason = chains.first_fault(error)
+            raise InvalidValue(".".join(("conversation", *spot)), reason) from None
         except ValueError as error:
             raise InvalidValue("conversation", str(error)) from None
 

@@ -18,7 +18,7 @@ from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
 from ledgerstone.adapters.pydantic_ai.heads import REWRITE
-from ledgerstone.adapters.pydantic_ai.words import STEPS
+from ledgerstone.adapters.pydantic_ai.words import STEPS, steps_of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
@@ -176,10 +176,10 @@ class Snapshots:
         chains.count(turn, fresh)
         turn.node(KIND, node.body, label=node.label, parent=node.parent, on_path=False)
         if fresh and self._branch == "main":
-            steps = (await of(self._store.sessions.state(session))).get(STEPS) or {}
+            steps = steps_of(await of(self._store.sessions.state(session)), session)
             # From where it stood before the steps of one run after the other moved it.
             begun = steps["from"] if steps.get("leaf") == base.leaf and base.leaf else base.leaf
-            turn.state(**{STEPS: {"from": begun, "leaf": end}})
+            turn.state(**{STEPS: {"session": session, "from": begun, "leaf": end}})
         return (await of(turn.commit())).revision
 
     async def _hang(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
 
+from ledgerstone.adapters.pydantic_ai.chains import first_fault
 from ledgerstone.adapters.pydantic_ai.heads import STATE, Place, Seen
+from ledgerstone.errors import InvalidValue
 
 INCARNATION_BITS = 32
 _ADAPTER = TypeAdapter(ConversationSummary)
@@ -35,7 +37,13 @@ def seen(summary: ConversationSummary) -> Seen | None:
 
 
 def dump(summary: ConversationSummary) -> dict[str, Any]:
+    """A summary as JSON; InvalidValue for what could not be read, and would hide every list."""
     found: dict[str, Any] = _ADAPTER.dump_python(summary, mode="json")
+    try:
+        _ADAPTER.validate_python(found)
+    except ValidationError as error:
+        spot, reason = first_fault(error)
+        raise InvalidValue(".".join(("summary", *spot)), reason) from None
     return found
 
 
