@@ -117,9 +117,9 @@ def test_a_tool_that_ends_the_loop_with_an_answer(adapter_store: Store) -> None:
     assert (made.status, made.result) == ("succeeded", "paid 1")
 
 
-def test_what_somebody_said_came_of_it(adapter_store: Store) -> None:
-    """In words of their own, which may look like the framework's."""
-    guard, begun = LedgerToolMiddleware(adapter_store), asyncio.Event()
+async def cancelled(store: Store, guard: LedgerToolMiddleware, *script: Any) -> tuple[Any, Any]:
+    """An agent whose run was cancelled while its tool was at work, and the session."""
+    begun = asyncio.Event()
 
     @tool
     async def pay(eur: int) -> str:
@@ -128,13 +128,32 @@ def test_what_somebody_said_came_of_it(adapter_store: Store) -> None:
         await asyncio.sleep(60)
         return "never"
 
+    clerk, session = agent(store, guard, [pay], [call(1)], *script)
+    run = asyncio.ensure_future(clerk.run("pay", session=session))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    return clerk, session
+
+
+def test_cancelled_in_the_middle(adapter_store: Store) -> None:
+    """Nobody knows what it did, so nothing more is called before somebody says it."""
+
     async def go() -> None:
-        clerk, session = agent(adapter_store, guard, [pay], [call(1)])
-        run = asyncio.ensure_future(clerk.run("pay", session=session))
-        await begun.wait()
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        guard = LedgerToolMiddleware(adapter_store)
+        clerk, session = await cancelled(adapter_store, guard, [call(1)], ["never"])
+        assert isinstance(await cause(clerk.run("again", session=session)), ExecutionUnresolved)
+
+    asyncio.run(go())
+
+
+def test_what_somebody_said_came_of_it(adapter_store: Store) -> None:
+    """In words of their own, which may look like the framework's."""
+
+    async def go() -> None:
+        guard = LedgerToolMiddleware(adapter_store)
+        await cancelled(adapter_store, guard)
         (made,) = adapter_store.executions.list(session="trip")
         adapter_store.executions.finish(made.id, result=[{"type": "receipt", "number": 5}])
         assert len(await guard.recover("trip")) == 1

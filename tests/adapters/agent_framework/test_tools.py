@@ -205,31 +205,6 @@ def test_only_some_tools(adapter_store: Store) -> None:
     assert adapter_store.executions.list(session="trip") == []
 
 
-def test_cancelled_in_the_middle(adapter_store: Store) -> None:
-    """Nobody knows what it did, so nothing more is called before somebody says it."""
-    guard, begun = LedgerToolMiddleware(adapter_store), asyncio.Event()
-
-    @tool
-    async def pay(eur: int) -> str:
-        """Pay."""
-        begun.set()
-        await asyncio.sleep(60)
-        return "never"
-
-    async def go() -> None:
-        clerk, session = agent(adapter_store, guard, [pay], [call(1)], [call(1)], ["never"])
-        run = asyncio.ensure_future(clerk.run("pay", session=session))
-        await begun.wait()
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        with pytest.raises(MiddlewareFailure) as caught:
-            await clerk.run("again", session=session)
-        assert isinstance(caught.value.__cause__, ExecutionUnresolved)
-
-    asyncio.run(go())
-
-
 def test_after_a_store_that_failed_nothing_goes_on(adapter_store: Store) -> None:
     """The tool has acted and nobody could write it down: the model must not try again."""
     till, guard = Till(), LedgerToolMiddleware(adapter_store)
