@@ -13,11 +13,13 @@ from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease
 from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.work import ClaimWork
+from ledgerstone.errors import Fenced
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.leases import Lease
 from ledgerstone.testing.wrappers import Wrapper
 
 A = TypeVar("A")
+TRIES = 8
 
 
 class ForgetsTurns(Wrapper):
@@ -48,6 +50,14 @@ class IgnoresFence(Wrapper):
     """Takes whoever asks for the holder of the lease."""
 
     def write(self, command: Command[A]) -> A:
+        for _ in range(TRIES):
+            try:
+                return self._write(command)
+            except Fenced:
+                continue  # It changed hands between the look and the write.
+        return self._write(command)
+
+    def _write(self, command: Command[A]) -> A:
         sent: Any = command
         if isinstance(command, CommitTurn | ClaimWork) and command.guard.fence is not None:
             lease = self._lease(command.tenant, command.session)
