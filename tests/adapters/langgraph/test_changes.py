@@ -152,6 +152,8 @@ def test_deleting_a_run_does_not_read_each_list(
         return await read(core, *queries)
 
     monkeypatch.setattr(Shared, "read", counted)
+    # One that knows nothing of the thread: what a saver knows is not read at all.
+    saver = LedgerSaver(adapter_store)
     saver.delete_for_runs(["run-3"])
     # Twelve checkpoints end at twelve messages, all of which are on the way to the last one.
     assert lists == []
