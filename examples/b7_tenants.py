@@ -2,7 +2,7 @@
 
 Shown without a web framework: `app` is a plain object and `handle` a request handler, as a
 FastAPI dependency would have it. Opened with tenant=None, the root handle refuses data, so that
-a forgotten for_tenant can not write into somebody else's place.
+a forgotten for_tenant cannot write into somebody else's place.
 """
 
 from __future__ import annotations

@@ -30,13 +30,12 @@ def dollars(costs: list[Cost]) -> str:
 
 def work_a_day(store: Store, day: int, stopped: set[str]) -> None:
     for session, model, usage in AGENTS:
-        turn = store.turns.begin(session)
-        turn.assistant(f"day {day + 1} is done")
-        turn.use(model, usage)
         try:
-            turn.commit()
+            with store.turns.begin(session) as turn:
+                turn.assistant(f"day {day + 1} is done")
+                turn.use(model, usage)
         except BudgetExceeded as refused:
-            # Nothing of the turn happened; asking before the call would have saved its money.
+            # The day that went beyond the budget was kept; this one did not begin.
             if session not in stopped:
                 print(f"{session} stops on day {day + 1}: {refused.used / 1e9:.2f} USD are used")
             stopped.add(session)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ledgerstone.clock import ManualClock
 from ledgerstone.errors import (
+    AccessDenied,
     AlreadyExists,
     BackendError,
     BlobNotFound,
@@ -29,6 +30,7 @@ from ledgerstone.errors import (
     LeafMoved,
     LeaseExpired,
     LeaseHeld,
+    LeaseMoved,
     LedgerstoneError,
     MessageNotFound,
     Misuse,
@@ -144,6 +146,7 @@ __all__ = [
     "AlreadyExists",
     "RevisionMoved",
     "LeafMoved",
+    "LeaseMoved",
     "TurnConflict",
     "SessionDeleted",
     "SessionRetired",
@@ -166,6 +169,7 @@ __all__ = [
     "Timeout",
     "StorageFull",
     "ReadOnly",
+    "AccessDenied",
     "OutcomeUnknown",
     "Damaged",
     "Corrupt",

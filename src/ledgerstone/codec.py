@@ -1,7 +1,7 @@
 """Canonical JSON: the only form in which bodies are stored, hashed and compared.
 
 UTF-8, no spaces, the keys of free objects sorted, the fields of our own records in their own order
-with the type first (docs/adr/0005). msgspec writes and reads it, with two exceptions it can not do:
+with the type first (docs/adr/0005). msgspec writes and reads it, with two exceptions it cannot do:
 lone surrogates take the standard library's escaped form, and NaN or Infinity are refused
 (msgspec would write null in silence). Nothing here revives objects: data in, data out.
 """
@@ -11,22 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from ledgerstone.errors import InvalidValue
 
 BODY_BYTES_MAX = 16 * 1024 * 1024
 DEPTH_MAX = 64
 INT_DIGITS_MAX = 4000
+SHA256_CHARS = 64
 
 T = TypeVar("T")
 
 _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
+_LEAVES = frozenset((bool, int, float, msgspec.UnsetType))
+_LISTS = (list, tuple)
+_TEXTS = (str, bytes, bytearray, memoryview)
 _ONLY_TEXT = frozenset((str,))
 _SMALL_INT = 1 << 53
+_HEX = frozenset("0123456789abcdef")
 
 
 def _plain(value: object) -> object:
@@ -43,6 +51,7 @@ _decoder = msgspec.json.Decoder()
 
 def encode_struct(value: msgspec.Struct, field: str) -> bytes:
     """A typed record whose free parts were checked before, as canonical bytes."""
+    _refuse_long(value, field)
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
@@ -55,6 +64,7 @@ def encode_struct(value: msgspec.Struct, field: str) -> bytes:
 
 def encode_json(value: object, field: str) -> bytes:
     """Any JSON value as canonical bytes, or InvalidValue naming the field."""
+    _refuse_long(value, field)
     try:
         data = _encoder.encode(value)
         if _decoder.decode(data) != value or _maybe_deep(data):
@@ -87,7 +97,9 @@ def decode_struct(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 def parse_strict(text: str | bytes, field: str) -> Any:
     """JSON from outside: refuses NaN, Infinity, duplicate keys, depth over 64 and over 16 MiB."""
-    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    size = len(text)
+    if isinstance(text, str) and size <= BODY_BYTES_MAX:
+        size = len(text.encode("utf-8", "surrogatepass"))
     if size > BODY_BYTES_MAX:
         _refuse_size(size, field)
 
@@ -123,6 +135,7 @@ def check_json(value: object, field: str) -> None:
     kind = type(value)
     if kind in _SIMPLE:
         return
+    _refuse_long(value, field)
     flaw = _object_flaw(value, 1) if kind is dict else _flaw(value, 1)  # type: ignore[arg-type]
     if flaw is not None:
         raise InvalidValue(field + flaw[0], flaw[1])
@@ -184,6 +197,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def is_sha256(name: str) -> bool:
+    """Whether a text can be the hex name of content."""
+    return len(name) == SHA256_CHARS and _HEX.issuperset(name)
+
+
 def _escaped(value: object, field: str) -> bytes:
     """The standard library's form of a value whose keys are in order already."""
     try:
@@ -194,8 +212,49 @@ def _escaped(value: object, field: str) -> bytes:
 
 
 def _maybe_deep(data: bytes) -> bool:
-    # Fewer opening brackets than the limit can not nest deeper than it: the usual, cheap answer.
+    # Fewer opening brackets than the limit cannot nest deeper than it: the usual, cheap answer.
     return data.count(b"[") + data.count(b"{") > DEPTH_MAX
+
+
+def _refuse_long(value: object, field: str) -> None:
+    """InvalidValue for what is too long in its shortest form, before any of it is encoded."""
+    try:
+        left = _room_left(value, BODY_BYTES_MAX, 0)
+    except RecursionError:  # Too deep, which is for others to say.
+        return
+    if left < 0:
+        least = BODY_BYTES_MAX - left
+        raise InvalidValue(field, f"at least {least} bytes, at most {BODY_BYTES_MAX} allowed")
+
+
+def _room_left(value: Any, room: int, depth: int) -> int:
+    """What a value leaves of the room at most: characters count as a byte; stops below zero."""
+    items: Iterable[Any]
+    if isinstance(value, msgspec.Struct):
+        items = astuple(value)
+    elif isinstance(value, dict):
+        room -= len('"":0,') * len(value)
+        items = chain(value, value.values())
+    elif isinstance(value, _LISTS):
+        room -= len("0,") * len(value)
+        items = value
+    else:
+        return room - len(value) if isinstance(value, _TEXTS) else room
+    if depth > 2 * DEPTH_MAX:
+        raise RecursionError
+    if room < 0:
+        return room
+    for item in items:
+        if item is None:
+            continue
+        if room < 0:
+            break
+        kind = type(item)
+        if kind is str:
+            room -= len(item)
+        elif kind not in _LEAVES:
+            room = _room_left(item, room, depth + 1)
+    return room
 
 
 def _refuse_size(size: int, field: str) -> NoReturn:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.clock import Clock, SystemClock
-from ledgerstone.errors import InvalidValue, NotSupported
+from ledgerstone.commands.transfer import IsCopyUnfinished
+from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.ports.backend import Backend
 
 if TYPE_CHECKING:
@@ -30,14 +33,20 @@ def open_backend(
     durability: str | None = None,
     clock: Clock | None = None,
     pool_size: int | None = None,
+    read_only: bool = False,
+    accept_loss: bool = False,
 ) -> Backend:
-    """Open what the url names, blocking.
+    """Open what the url names, blocking; `read_only` refuses every write and makes none itself.
 
-    InvalidValue for a url nobody knows, NotSupported for what the backend can not give; anything
+    InvalidValue for a url nobody knows, NotSupported for what the backend cannot give; anything
     the backend finds wrong with the place itself comes from it.
     """
     scheme, rest = _split(url)
     check_options(durability, pool_size, scheme)
+    if read_only:
+        return _open_read_only(scheme, rest, clock, pool_size)
+    if accept_loss and scheme != "sqlite":
+        raise NotSupported("accept_loss=", hint="only a SQLite file has a log that can be lost")
     if scheme == "memory":
         from ledgerstone.backends.memory import open_memory
 
@@ -45,7 +54,9 @@ def open_backend(
     if scheme == "sqlite":
         from ledgerstone.backends.sqlite import open_sqlite
 
-        return open_sqlite(rest, durability=durability, clock=clock or SystemClock())
+        return open_sqlite(
+            rest, durability=durability, clock=clock or SystemClock(), accept_loss=accept_loss
+        )
     if scheme == "file":
         from ledgerstone.backends.file import open_file
 
@@ -55,6 +66,41 @@ def open_backend(
     return open_postgres(
         f"postgresql://{rest}", durability=durability, clock=clock, pool_size=pool_size
     )
+
+
+def _open_read_only(scheme: str, rest: str, clock: Clock | None, pool_size: int | None) -> Backend:
+    from ledgerstone.backends.read_only import ReadOnlyBackend, ReadOnlyNearStore
+
+    if scheme == "memory":
+        hint = "a new store in memory has nothing to read; open it without"
+        raise NotSupported("read_only=True", "memory", hint)
+    if scheme == "sqlite":
+        from ledgerstone.backends.sqlite_read_only import open_sqlite_read_only
+
+        return open_sqlite_read_only(rest, clock or SystemClock())
+    if scheme == "file":
+        from ledgerstone.backends.file_overlay import open_file_read_only
+
+        return ReadOnlyBackend(open_file_read_only(rest, clock or SystemClock()))
+    from ledgerstone.backends.postgres import open_postgres
+
+    url = f"postgresql://{rest}"
+    server = open_postgres(url, clock=clock, pool_size=pool_size, read_only=True)
+    return ReadOnlyNearStore(server)
+
+
+def warn_of_unfinished_copy(backend: Backend, tenant: str) -> None:
+    """Warn when a copy into this tenant was begun and has not ended: it is no store to work with.
+
+    What cannot be read is left to whoever reads it next.
+    """
+    with suppress(LedgerstoneError):
+        if backend.read([IsCopyUnfinished(tenant=tenant)])[0]:
+            warnings.warn(
+                f"a copy into tenant {tenant!r} of this store was begun and has not ended; run "
+                "`ledgerstone copy` again before you work with it",
+                stacklevel=5,
+            )
 
 
 class Equipment:
@@ -71,14 +117,18 @@ class Equipment:
         blobs: str | os.PathLike[str] | None = None,
         vectors: str | None = None,
         prices: object = None,
+        read_only: bool = False,
     ) -> None:
         self._backend = backend
+        self._read_only = read_only
         self._blobs = blobs
         self._vectors = vectors
         self._prices = prices
         self._making = threading.Lock()
         self.indexes: dict[tuple[str, str], Any] = {}
         """What vector searches keep between calls, by tenant and model."""
+        self.unbudgeted: set[str] = set()
+        """Tenants that had no budget when last looked at; their turns begin without a read."""
         if blobs is not None:
             _ = self.place
         if vectors is not None:
@@ -93,7 +143,9 @@ class Equipment:
 
         with self._making:  # Two threads that ask at once must not open it twice.
             if "place" not in self.__dict__:
-                self.__dict__["place"] = open_place(self._backend, self._blobs)
+                self.__dict__["place"] = open_place(
+                    self._backend, self._blobs, read_only=self._read_only
+                )
         opened: BlobPlace = self.__dict__["place"]
         return opened
 

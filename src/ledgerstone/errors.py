@@ -14,6 +14,7 @@
         RevisionMoved           somebody committed first
           IncarnationMoved      the session was purged since, and made anew; or there is one already
         LeafMoved               the branch does not stand where it was expected
+        LeaseMoved              the session is held under another fence than the one to be broken
         TurnConflict            this turn id was committed with other content
         SessionDeleted          restore it first
         SessionRetired          this id is never used again
@@ -22,7 +23,7 @@
         TicketStale             what would run is not what was approved
         ExecutionUnresolved     the tool may have run already; decide before it runs again
         ExecutionResolved       the execution has another outcome already
-        BudgetExceeded          the use would go beyond a budget
+        BudgetExceeded          a budget is used up, or the use would go beyond it
         QuotaExceeded           the session keeps as much as it may
         CopyConflict            the target of a copy holds something else
         CopyDisturbed           the source of a copy was written to; copy it while nobody writes
@@ -31,7 +32,8 @@
       Fenced                    stop now: a newer owner has the session
         ClaimLost               the queue claim belongs to somebody else now
       Unavailable               retryable: Busy, Timeout; StorageFull, ReadOnly want a person first
-      OutcomeUnknown            retryable: the commit was sent and no answer came
+      AccessDenied              a person must give the right password, or a right
+      OutcomeUnknown            the write was sent and no answer came; .next_step repeats it safely
       Damaged                   Corrupt, NotADatabase, SchemaTooNew, SchemaTooOld
       BackendError              anything else a driver said (its exception is __cause__)
 
@@ -41,6 +43,8 @@ Errors carry fields, not prose; the text is made from them. Absence on a read is
 from __future__ import annotations
 
 from ledgerstone.money import in_units
+
+_SHOWN_CHARS = 255
 
 
 class LedgerstoneError(Exception):
@@ -60,6 +64,13 @@ class InvalidValue(Misuse):
         super().__init__(f"invalid {field}: {reason}")
         self.field = field
         self.reason = reason
+
+
+def unknown_node(field: str, id: str) -> InvalidValue:
+    """The refusal of a place in the graph that is not there, or is hidden."""
+    return InvalidValue(
+        field, f"no such node: {id}; store.nodes.iter(session) shows the nodes and their ids"
+    )
 
 
 class SessionBindingMismatch(Misuse):
@@ -86,47 +97,80 @@ class NotSupported(Misuse):
 
 
 class NotFound(LedgerstoneError):
-    """The thing to be changed is not there."""
+    """The thing to be changed is not there. Each kind says in `hint` how to find or make one."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(f"not found: {id}")
+    noun = ""
+    hint = ""
+
+    def __init__(self, id: str, *, noun: str = "", hint: str = "") -> None:
+        shown = id if id.isprintable() and 0 < len(id) <= _SHOWN_CHARS else f"{id!r:.80}"
+        self.noun, self.hint = noun or self.noun, hint or self.hint
+        said = f"{self.noun} not found: {shown}".lstrip()
+        super().__init__(f"{said}; {self.hint}" if self.hint else said)
         self.id = id
 
 
 class SessionNotFound(NotFound):
     """No such session in this tenant."""
 
+    noun = "session"
+    hint = "create it with store.sessions.ensure(id), or pass create=True to a call that takes it"
+
 
 class MessageNotFound(NotFound):
     """No such message in this session."""
+
+    noun = "message"
+    hint = "store.messages.history(session) shows the messages and their ids"
 
 
 class NodeNotFound(NotFound):
     """No such node in this session."""
 
+    noun = "node"
+    hint = "store.nodes.iter(session) shows the nodes and their ids"
+
 
 class BranchNotFound(NotFound):
     """No such branch in this session."""
+
+    noun = "branch"
+    hint = "store.branches.list(session) shows the branches, store.branches.create makes one"
 
 
 class RunNotFound(NotFound):
     """No such run in this tenant."""
 
+    noun = "run"
+    hint = "store.runs.list() shows the runs, store.runs.create(session, id=...) makes one"
+
 
 class TicketNotFound(NotFound):
     """No such ticket in this tenant."""
+
+    noun = "ticket"
+    hint = "store.tickets.list(status=None) shows the tickets, decided ones too"
 
 
 class ExecutionNotFound(NotFound):
     """No such execution in this tenant."""
 
+    noun = "execution"
+    hint = "store.executions.list(session=...) shows the executions of a session"
+
 
 class BatchNotFound(NotFound):
-    """No such batch in this tenant."""
+    """No such dead batch in this tenant."""
+
+    noun = "dead batch"
+    hint = "store.work.dead() shows the dead batches, store.work.list(session) those in the queue"
 
 
 class BlobNotFound(NotFound):
     """The tenant has no such bytes."""
+
+    noun = "blob"
+    hint = "store the bytes with store.blobs.put(data), and use the ref that it returns"
 
 
 class Conflict(LedgerstoneError):
@@ -162,11 +206,27 @@ class IncarnationMoved(RevisionMoved):
 class LeafMoved(Conflict):
     """The branch stands at another node than expected."""
 
-    def __init__(self, branch: str, expected: str | None, actual: str | None) -> None:
-        super().__init__(f"branch {branch!r} moved: expected {expected}, actual {actual}")
+    def __init__(
+        self, branch: str, expected: str | None, actual: str | None, hint: str = ""
+    ) -> None:
+        said = f"branch {branch!r} moved: expected {expected}, actual {actual}"
+        super().__init__(f"{said}; {hint}" if hint else said)
         self.branch = branch
         self.expected = expected
         self.actual = actual
+
+
+class LeaseMoved(Conflict):
+    """The session is held under another fence than the one that was to be broken."""
+
+    def __init__(self, session: str, fence: int, current: int) -> None:
+        super().__init__(
+            f"session {session} is held under fence {current}, not {fence}: the lease you saw is "
+            "over and this one was not touched; look at it with leases.get, then decide"
+        )
+        self.session = session
+        self.fence = fence
+        self.current = current
 
 
 class TurnConflict(Conflict):
@@ -190,15 +250,15 @@ class SessionRetired(Conflict):
     """The session was purged for good and its id may not be used again."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(f"session is retired: {session} (its id can not be used again)")
+        super().__init__(f"session is retired: {session} (its id cannot be used again)")
         self.session = session
 
 
 class IllegalTransition(Conflict):
-    """A run can not go from one status to the other."""
+    """A run cannot go from one status to the other."""
 
     def __init__(self, run: str, old: str, new: str) -> None:
-        super().__init__(f"run {run} can not go from {old} to {new}")
+        super().__init__(f"run {run} cannot go from {old} to {new}")
         self.run = run
         self.old = old
         self.new = new
@@ -245,10 +305,11 @@ class ExecutionResolved(Conflict):
 
 
 class BudgetExceeded(Conflict):
-    """A commit would use more than a budget allows; nothing of it happened.
+    """A budget is used up, or what is asked for does not fit in it; nothing was done.
 
     `unit` is "tokens" or a currency, and then the counts are nano-units of it. `used` is what the
-    period has seen, `asked` what the commit would add: None when its cost there is not known.
+    period has seen, `asked` what would be added: None when its cost there is not known, 0 when a
+    turn was to begin and nothing is left.
     """
 
     def __init__(
@@ -264,12 +325,16 @@ class BudgetExceeded(Conflict):
     ) -> None:
         say = str if unit == "tokens" else in_units
         whose = f"{scope} {subject}" if subject else scope
-        more, step = "a use of unknown cost", f"give its cost in {unit}"
+        more, step = ", a use of unknown cost", f"give its cost in {unit}"
+        other = "record what was used already with over_budget=True"
         if asked is not None:
-            more, step = f"{say(asked)} more asked for", "raise it with usage.budget"
+            more, step = f", {say(asked)} more asked for", "raise it with usage.budget"
+        if asked == 0:
+            more = ", no turn may begin"
+            other = "drop it" if period == "total" else f"wait for the next {period} (UTC)"
         super().__init__(
-            f"budget of {whose} ({period}) exceeded: {say(used)} of {say(limit)} {unit} used, "
-            f"{more}; {step}, or record what was used already with over_budget=True"
+            f"budget of {whose} ({period}) exceeded: {say(used)} of {say(limit)} {unit} used"
+            f"{more}; {step}, or {other}"
         )
         self.id = id
         self.limit = limit
@@ -329,12 +394,23 @@ class LeaseHeld(LedgerstoneError):
 
 
 class LeaseExpired(LedgerstoneError):
-    """The lease ran out and nobody took it; take it again and commit the same turn."""
+    """The lease is over and nobody took it; take it again and commit the same turn.
 
-    def __init__(self, session: str, fence: int) -> None:
-        super().__init__(f"lease of session {session} expired (fence {fence})")
+    `ended`: it was held for the length of a block, and that block has ended.
+    """
+
+    def __init__(self, session: str, fence: int, *, ended: bool = False) -> None:
+        over = f"lease of session {session} expired (fence {fence})"
+        if ended:
+            over = (
+                f"the block that held session {session} has ended (fence {fence}); write inside "
+                "the block, or hold the session again and pass the new lease, as in "
+                "turn.commit(lease=...)"
+            )
+        super().__init__(over)
         self.session = session
         self.fence = fence
+        self.ended = ended
 
 
 class Fenced(LedgerstoneError):
@@ -358,7 +434,7 @@ class ClaimLost(Fenced):
 
 
 class Unavailable(LedgerstoneError):
-    """The store can not answer now; nothing was written."""
+    """The store cannot answer now; nothing was written."""
 
     retryable = True
 
@@ -379,16 +455,41 @@ class ReadOnly(Unavailable):
     """The place can be read but not written; change its permissions, then open again."""
 
 
+class AccessDenied(LedgerstoneError):
+    """The server knows neither this user nor this password, or withholds a right; do not repeat."""
+
+
 class OutcomeUnknown(LedgerstoneError):
-    """The commit was sent and no answer came; repeat the same turn to learn its outcome."""
+    """The write was sent and no answer came: it was carried out, or it was not.
+
+    Of a commit, and appending is one, `turn` is its id: `store.turns.outcome(error)` answers the
+    committed turn or None. `session` is the session it was about. `id` is the id that the call
+    drew or was given. `next_step` says how to repeat the call without doing it twice.
+    """
 
     retryable = True
     spent = False
     """The backend has tried to find out until its deadline: nobody repeats at once."""
 
+    def __init__(
+        self,
+        reason: str,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        id: str | None = None,
+        next_step: str = "",
+    ) -> None:
+        super().__init__(f"{reason}; {next_step}" if next_step else reason)
+        self.reason = reason
+        self.session = session
+        self.turn = turn
+        self.id = id
+        self.next_step = next_step
+
 
 class Damaged(LedgerstoneError):
-    """What is stored can not be used as it is."""
+    """What is stored cannot be used as it is."""
 
 
 class Corrupt(Damaged):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import threading
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
+from ledgerstone.adapters import versions
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.adapters.versions import require
 from ledgerstone.errors import InvalidValue, Misuse, NotSupported
@@ -69,6 +73,36 @@ def test_cancelled_before_a_thread_was_free() -> None:
 def test_not_a_store() -> None:
     with pytest.raises(InvalidValue, match="an open store"):
         Faces("agent.db")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "name", ["adk", "agent_framework", "langgraph", "openai_agents", "pydantic_ai"]
+)
+def test_a_newer_framework_warns_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = importlib.import_module(f"ledgerstone.adapters.{name}")
+    monkeypatch.setattr(versions, "version", lambda package: "99.1")
+    monkeypatch.setattr(versions, "_warned", set())
+    monkeypatch.delenv(versions.SWITCH, raising=False)
+    with pytest.warns(versions.UntestedVersionWarning, match=r"99\.1 is newer .*UNTESTED=refuse"):
+        importlib.reload(adapter)
+    # Warnings are errors here: a second one would raise.
+    importlib.reload(adapter)
+    monkeypatch.setenv(versions.SWITCH, "refuse")
+    with pytest.raises(NotSupported, match=r"99\.1 \(.* is tested\)"):
+        importlib.reload(adapter)
+    monkeypatch.setattr(versions, "_warned", set())
+    monkeypatch.setenv(versions.SWITCH, "allow")
+    importlib.reload(adapter)
+    monkeypatch.setenv(versions.SWITCH, "maybe")
+    with pytest.raises(InvalidValue, match="warn, refuse or allow"):
+        importlib.reload(adapter)
+
+
+def test_extras_leave_newer_frameworks_to_the_warning() -> None:
+    """An upper bound there would make pip refuse what is only warned of."""
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert [one for extra in extras.values() for one in extra if "<" in one] == []
 
 
 def test_versions() -> None:

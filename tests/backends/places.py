@@ -1,4 +1,4 @@
-"""Places that can not be written, or that are full: made for a test and taken away after it.
+"""Places that cannot be written, or that are full: made for a test and taken away after it.
 
 Root may write everywhere, so what a place forbids is tried in a child that is nobody.
 """

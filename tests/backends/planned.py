@@ -49,7 +49,8 @@ def verified(backend: PostgresBackend, session: str) -> int:
     """The number of commits, none of them wrong."""
     turns = backend.read([ListTurns(tenant=TENANT, session=session, limit=100_000)])[0]
     assert [turn.revision for turn in turns] == list(range(1, len(turns) + 1))
-    assert backend.read([VerifySession(tenant=TENANT, session=session)])[0].defects == []
+    defects = backend.read([VerifySession(tenant=TENANT, session=session)])[0].defects
+    assert defects == [], defects
     return len(turns)
 
 

@@ -16,6 +16,7 @@ from ledgerstone.commands.work import (
     AbandonClaim,
     CancelWork,
     ClaimWork,
+    Completion,
     EnqueueWork,
     FailClaim,
     ListDead,
@@ -133,7 +134,7 @@ class Player:
                 owner="ann",
                 token=self.name("lease"),
                 ttl_us=10 * SECOND_US,
-                fresh=self.random.random() < 0.5,
+                reenter=self.random.random() < 0.5,
             )
         )
         if isinstance(lease, Lease):
@@ -187,7 +188,7 @@ class Player:
                 kind="turn",
                 hash=b"h" * 32,
                 guard=Guard() if lease is None else Guard(lease.fence, lease.token),
-                complete=(claim.id,),
+                complete=(Completion(claim.id, claim.token),),
                 enqueue=(self.batch(claim.session),) if more else (),
                 release=lease is not None and self.random.random() < 0.6,
             )

@@ -50,7 +50,7 @@ def test_sqlite_keeps_one_blank_row_at_most(tmp_path: Path) -> None:
     assert [row[0] for row in rows(path)] == [1, 5, 6]
     with Store.open(path) as store:
         purge(store, "a", "c")
-        assert store.admin.health().counts["turns"] == 0
+        assert store.admin.stats().counts["turns"] == 0
     assert [row[0] for row in rows(path)] == [6]
     with Store.open(path) as store:
         say(store, "e")

@@ -149,19 +149,19 @@ def test_a_purge_waits_for_a_journal_that_may_know_better(path: Path) -> None:
 def test_what_stays_after_a_purge(path: Path) -> None:
     backend = opened(path)
     fill_kept(backend)
-    before = backend.health().counts
+    before = backend.stats().counts
     for session in ("loose", "s"):
         backend.write(PurgeSession(tenant=T, id=session))
     while backend.write(SweepPurged(tenant=T, limit=100)):
         pass
-    counts = backend.health().counts
+    counts = backend.stats().counts
     for table in ("blobs", "uploads", "memories", "spaces"):
         assert counts[table] == before[table], table
     budgets = [one.budget.id for one in backend.read([ListBudgets(tenant=T)])[0]]
     assert budgets == ["budget later ", "tenant", "user"]
     backend.close()
     backend = opened(path)
-    again = backend.health().counts
+    again = backend.stats().counts
     assert {**again, "counters": 0} == {**counts, "counters": 0}
     backend.close()
 

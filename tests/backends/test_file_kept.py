@@ -92,6 +92,7 @@ ROWS: dict[str, tuple[tuple[Any, ...], Any]] = {
             cost_nano=5,
             currency="EUR",
             tokens=6,
+            mode="refuse_commit",
         ),
     ),
     "memories": (
@@ -249,7 +250,7 @@ def test_a_memory_has_arrived_when_the_commit_is_answered(path: Path) -> None:
     backend.write(remember("t1", "k"))
     asked = GetMemories(tenant=T, names=(MemoryName(NOTES, "k"),))
     assert backend.read([asked])[0][0].value == [1]
-    assert backend.health().counts["outbox"] == 0
+    assert backend.stats().counts["outbox"] == 0
     backend.close()
 
 
@@ -262,7 +263,7 @@ def test_a_memory_that_a_crash_left_on_its_way_arrives_once(path: Path) -> None:
     backend._writer.carry_out(remember("t2", "there already"))
     again = remember("t2", "there already").memories[0]
     backend._writer.carry_out(PutMemory(tenant=T, memory=again))
-    assert backend.health().counts["outbox"] == 2
+    assert backend.stats().counts["outbox"] == 2
     backend.close()
     CLOCK.advance(60)
     backend = opened(path)
@@ -270,9 +271,9 @@ def test_a_memory_that_a_crash_left_on_its_way_arrives_once(path: Path) -> None:
     for key in ("k", "there already"):
         row = rows[(T, NOTES, key)]
         assert (row.created_us, row.updated_us, row.expires_us) == (moment, moment, moment + 10)
-    assert backend.health().counts["outbox"] == 0
-    assert backend.health().counts["memories"] == 2
-    assert backend.health().counts["embeddings"] == 2
+    assert backend.stats().counts["outbox"] == 0
+    assert backend.stats().counts["memories"] == 2
+    assert backend.stats().counts["embeddings"] == 2
     backend.close()
 
 

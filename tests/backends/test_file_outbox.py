@@ -51,7 +51,7 @@ def queued(backend: FileBackend, session: str) -> list[Batch]:
 
 
 def waiting(backend: FileBackend) -> int:
-    return backend.health().counts["outbox"]
+    return backend.stats().counts["outbox"]
 
 
 def test_it_has_arrived_when_the_commit_is_answered(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_poisoned_sessions_are_written_down_one_by_one(tmp_path: Path) -> None:
         tenant=T, queue="default", owner="o", lease_token="l", claim="c", claim_token="t", ttl_us=1
     )
     assert backend.write(take) is None
-    assert backend.health().counts["dead_work"] == 2
+    assert backend.stats().counts["dead_work"] == 2
     backend.close()
     backend = opened(tmp_path)
-    assert backend.health().counts["dead_work"] == 2
+    assert backend.stats().counts["dead_work"] == 2
     assert (queued(backend, "parent"), queued(backend, "child")) == ([], [])
     backend.close()

@@ -1,4 +1,4 @@
-"""Many callers and one writer: who waits for whom, who is told what, and what Ctrl-C can not do."""
+"""Many callers and one writer: who waits for whom, who is told what, and what Ctrl-C cannot do."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from ledgerstone import AsyncStore, Store
 from ledgerstone.backends.postgres_schema import check_server
 from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.errors import (
+    AccessDenied,
     InvalidValue,
     LedgerstoneError,
     NotADatabase,
@@ -40,6 +41,14 @@ def refusal(url: str, **options: object) -> LedgerstoneError:
     return caught.value
 
 
+async def refused(url: str) -> LedgerstoneError:
+    """The same on the other face."""
+    with pytest.raises(LedgerstoneError) as caught:
+        await AsyncStore.open(url)
+    assert SECRET not in str(caught.value)
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("url", "field", "words"),
     [
@@ -61,6 +70,15 @@ def refusal(url: str, **options: object) -> LedgerstoneError:
         (f"postgresql://a:1@{SECRET}@h/x", "url", "%40"),
         (f"postgresql://a:{SECRET}%x@h/x", "url", "%25"),
         (f"postgresql://a:{SECRET}\u2100@h/x", "url", "taken apart"),
+        (f"postgresql://a:12/{SECRET}@h/x", "url", "%2F"),
+        (f"postgresql://a:12?{SECRET}@h/x", "url", "%3F"),
+        (f"postgresql://a:1 {SECRET}@h/x", "url", "taken apart"),
+        (f"postgresql://a:{SECRET}%00@h/x", "url", "taken apart"),
+        (f"postgresql://a:%ca{SECRET}@h/x", "url", "taken apart"),
+        (f"postgresql://a:{SECRET}\ud800@h/x", "url", "taken apart"),
+        (f"postgresql://a:{SECRET}@[::1]x/x", "url", "taken apart"),
+        (f"postgresql://h/x?password=1&{SECRET}", "url", "%26"),
+        (f"postgresql://h/x?password=1&{SECRET}=2", "url", "%26"),
         (f"postgresql:/a:{SECRET}@h/x", "url", "://"),
         (f"postgresql//a:{SECRET}@h/x", "url", "://"),
     ],
@@ -68,6 +86,7 @@ def refusal(url: str, **options: object) -> LedgerstoneError:
 def test_a_url_that_is_wrong_by_itself(url: str, field: str, words: str) -> None:
     error = refusal(url)
     assert isinstance(error, InvalidValue)
+    assert SECRET not in repr([error.__cause__, error.__context__])
     assert error.field == field
     assert words in error.reason
 
@@ -86,19 +105,61 @@ def test_the_pool_size_may_be_an_argument(postgres_url: str) -> None:
 def test_a_wrong_password(postgres_server: DatabaseServer) -> None:
     url = postgres_server.url(user=LOCKED, password=SECRET, **FAST)
     error = refusal(url)
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, AccessDenied)
+    assert not error.retryable
     assert "check user and password" in str(error)
+
+
+@pytest.mark.parametrize("prepare", ["yes", "no"])
+def test_both_faces_say_that_access_is_denied(
+    prepare: str, postgres_server: DatabaseServer
+) -> None:
+    """The one driver has a code for it, the other only a text."""
+    wrong = {"user": LOCKED, "prepare": prepare, **FAST}
+    for url in (
+        postgres_server.url(password=SECRET, **wrong),
+        postgres_server.url(**wrong),
+        postgres_server.url(**{**wrong, "user": "nobody_here"}),
+    ):
+        said = {str(type(refusal(url))), str(type(asyncio.run(refused(url))))}
+        assert said == {str(AccessDenied)}, url
+
+
+def test_a_role_that_may_not_log_in(postgres_server: DatabaseServer) -> None:
+    role = f"idle_{uuid.uuid4().hex[:8]}"
+    with postgres_server.connected() as connection:
+        connection.execute(f"create role {role}")
+        url = postgres_server.url(user=role, **FAST)
+        assert isinstance(refusal(url), AccessDenied)
+        assert isinstance(asyncio.run(refused(url)), AccessDenied)
+        connection.execute(f"drop role {role}")
+
+
+def test_a_database_that_the_role_may_not_enter(
+    postgres_places: Places, postgres_server: DatabaseServer
+) -> None:
+    role = f"outside_{uuid.uuid4().hex[:8]}"
+    database = postgres_places.blank().rpartition("/")[2].partition("?")[0]
+    with postgres_server.connected(database) as connection:
+        connection.execute(f"create role {role} login")
+        connection.execute(f"revoke connect on database {database} from public")
+        url = postgres_server.url(database, user=role, **FAST)
+        for error in (refusal(url), asyncio.run(refused(url))):
+            assert isinstance(error, AccessDenied)
+            assert "GRANT CONNECT ON DATABASE" in str(error)
+        connection.execute(f"drop role {role}")
 
 
 def test_a_role_that_does_not_exist(postgres_server: DatabaseServer) -> None:
     error = refusal(postgres_server.url(user="nobody_here", **FAST))
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, AccessDenied)
     assert "check the user" in str(error)
 
 
 def test_a_database_that_does_not_exist(postgres_server: DatabaseServer) -> None:
     error = refusal(postgres_server.url("no_such_database", **FAST))
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, NotADatabase)
+    assert not error.retryable
     assert "createdb" in str(error)
 
 
@@ -147,12 +208,12 @@ def test_a_role_without_rights_is_told_which(
         connection.execute(f"create role {role} login")
         try:
             error = refusal(own)
-            assert isinstance(error, NotSupported)
+            assert isinstance(error, AccessDenied)
             assert "GRANT USAGE ON SCHEMA ledgerstone TO" in str(error)
             connection.execute(f"grant usage on schema ledgerstone to {role}")
             connection.execute(f"grant select on all tables in schema ledgerstone to {role}")
             error = refusal(own)
-            assert isinstance(error, NotSupported)
+            assert isinstance(error, AccessDenied)
             assert "GRANT INSERT ON ledgerstone." in str(error)
             assert "GRANT CREATE ON DATABASE" in str(refusal(postgres_server.url(blank, user=role)))
         finally:
@@ -197,11 +258,9 @@ def test_a_replica_given_as_the_primary_and_a_server_that_may_forget() -> None:
 
 
 def test_the_async_face_says_the_same(postgres_server: DatabaseServer) -> None:
-    async def refused() -> None:
-        with pytest.raises(Unavailable, match="createdb"):
-            await AsyncStore.open(postgres_server.url("no_such_database", **FAST))
-
-    asyncio.run(refused())
+    error = asyncio.run(refused(postgres_server.url("no_such_database", **FAST)))
+    assert isinstance(error, NotADatabase)
+    assert "createdb" in str(error)
 
 
 def test_without_the_drivers_the_extra_is_named() -> None:

@@ -17,7 +17,7 @@ from ledgerstone.commands.leases import ReleaseLease
 class Noting:
     """A line that notes what happens in which order, and answers a call when it is told to."""
 
-    limit_s = 30.0
+    limit_s, strict = 30.0, True
 
     def __init__(self) -> None:
         self.waiting: deque[Job] = deque()
@@ -62,7 +62,7 @@ def test_what_comes_in_one_round_is_one_group() -> None:
         line = Noting()
         flusher = AsyncFlusher(line, None)  # type: ignore[arg-type]
         line.go_on.set()
-        begun = [flusher.begin(command(name)) for name in ("a", "b", "c")]
+        begun = [flusher.start(command(name)) for name in ("a", "b", "c")]
         assert line.story == [], "planned together, not one by one"
         assert await asyncio.gather(*begun) == ["a", "b", "c"]
         return line.story
@@ -74,9 +74,9 @@ def test_what_comes_during_a_call_is_planned_before_it_answers() -> None:
     async def story() -> list[str]:
         line = Noting()
         flusher = AsyncFlusher(line, None)  # type: ignore[arg-type]
-        first = flusher.begin(command("a"))
+        first = flusher.start(command("a"))
         await asyncio.sleep(0)
-        later = [flusher.begin(command(name)) for name in ("b", "c")]
+        later = [flusher.start(command(name)) for name in ("b", "c")]
         for _ in range(3):
             await asyncio.sleep(0)
         line.story.append("told to go on")
@@ -92,15 +92,15 @@ def test_what_is_refused_while_planning_is_told_at_once() -> None:
     async def story() -> list[str]:
         line = Noting()
         flusher = AsyncFlusher(line, None)  # type: ignore[arg-type]
-        first = flusher.begin(command("a"))
+        first = flusher.start(command("a"))
         await asyncio.sleep(0)
-        refused = flusher.begin(command("refused"))
+        refused = flusher.start(command("refused"))
         found = await asyncio.wait_for(asyncio.gather(refused, return_exceptions=True), 5)
         assert isinstance(found[0], RuntimeError)
         assert not first.done()
         line.go_on.set()
         await first
-        again = flusher.begin(command("refused"))
+        again = flusher.start(command("refused"))
         await asyncio.wait_for(asyncio.gather(again, return_exceptions=True), 5)
         return line.story
 

@@ -219,7 +219,8 @@ class TestOthers:
         make(here, "s")
         used = (UsageEntry("m", Usage(60, 0)),)
         here.write(commit("s", "t1", usage=used))
-        there.write(SetBudget(tenant=TENANT, budget=Budget(id="b", scope="tenant", tokens=100)))
+        budget = Budget(id="b", scope="tenant", tokens=100, mode="refuse_commit")
+        there.write(SetBudget(tenant=TENANT, budget=budget))
         with pytest.raises(BudgetExceeded):
             here.write(commit("s", "t2", usage=used))
         assert verified(here, "s") == 1

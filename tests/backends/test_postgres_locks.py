@@ -8,7 +8,7 @@ import pytest
 
 from ledgerstone.backends.postgres_locks import FLOOR, SPECIAL, locks_of
 from ledgerstone.commands import Command
-from ledgerstone.commands.restored import RaiseFloor
+from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.sessions import (
     CopySession,
     CreateSession,
@@ -46,4 +46,4 @@ def test_whoever_makes_or_purges_a_session_holds_where_fences_begin(
 ) -> None:
     """Else one could begin below a fence that is raised at that moment, after a restore."""
     assert FLOOR in locks_of(command).shared
-    assert locks_of(RaiseFloor(tenant="t", jump=1)).alone == [FLOOR]
+    assert locks_of(RaiseFences(tenant="t", jump=1)).alone == [FLOOR]

@@ -128,7 +128,7 @@ USUAL = [
         "rich",
         nodes=(
             node("e", kind="event", role=None, label="some", meta=b"{}", format="json"),
-            node("f", refs=(VALUE.digest,), meta=b"[1]"),
+            node("f", refs=(VALUE.digest,), meta=b'{"n":1}'),
         ),
     ),
     commit("s", "t\0", run=run("done", "r\0"), nodes=(node("zero"),)),
@@ -198,6 +198,7 @@ class TestWays:
 
 
 Change = Callable[[PostgresBackend], object]
+REFUSING = Budget(id="b", scope="tenant", tokens=70, mode="refuse_commit")
 AGAINST: dict[str, tuple[Change, type[LedgerstoneError]]] = {
     "moved": (lambda there: there.write(commit("s", "x")), RevisionMoved),
     "held": (lambda there: there.write(take("s", "bob")), RevisionMoved),
@@ -209,9 +210,7 @@ AGAINST: dict[str, tuple[Change, type[LedgerstoneError]]] = {
     ),
     "node": (lambda there: there.write(commit("s", "x", nodes=(node("n"),))), AlreadyExists),
     "budget": (
-        lambda there: there.write(
-            SetBudget(tenant=TENANT, budget=Budget(id="b", scope="tenant", tokens=70))
-        ),
+        lambda there: there.write(SetBudget(tenant=TENANT, budget=REFUSING)),
         BudgetExceeded,
     ),
 }

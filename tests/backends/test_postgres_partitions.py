@@ -10,7 +10,7 @@ from ledgerstone import Store, user
 from ledgerstone.backends.postgres_partitions import partition
 from ledgerstone.cli.app import run
 from ledgerstone.clock import US_PER_S, ManualClock
-from ledgerstone.errors import NotSupported
+from ledgerstone.errors import AccessDenied, NotSupported
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places
 from tests.backends.secured_role import secured_role
@@ -126,7 +126,7 @@ def test_new_months_are_for_the_role_of_row_level_security_too(
             table = max(name for name, _ in partition(url, months=4).names if name[-1].isdigit())
             with pytest.raises(errors.InsufficientPrivilege):
                 connection.execute(sql.SQL("select 1 from {}").format(sql.Identifier(table)))
-        with pytest.raises(NotSupported):
+        with pytest.raises(AccessDenied):
             partition(own, months=5)
 
 

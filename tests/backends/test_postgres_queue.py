@@ -17,7 +17,14 @@ from ledgerstone.clock import ManualClock, monotonic_s
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.turns import CommitTurn, VerifySession
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, NewBatch, RenewClaim, TakeWork
+from ledgerstone.commands.work import (
+    ClaimWork,
+    Completion,
+    EnqueueWork,
+    NewBatch,
+    RenewClaim,
+    TakeWork,
+)
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.trampoline import run_now
@@ -189,7 +196,7 @@ def commit_command(lease: Lease, claim: Claim, *, release: bool) -> CommitTurn:
         kind="turn",
         hash=b"h" * 32,
         guard=Guard(lease.fence, lease.token),
-        complete=(claim.id,),
+        complete=(Completion(claim.id, claim.token),),
         release=release,
     )
 

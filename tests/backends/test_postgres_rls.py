@@ -8,13 +8,23 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 from psycopg import errors, sql
 
-from ledgerstone import AsyncStore, BudgetExceeded, Cost, NotSupported, Store, Usage, user
+from ledgerstone import (
+    AccessDenied,
+    AsyncStore,
+    BudgetExceeded,
+    Cost,
+    NotSupported,
+    Store,
+    Usage,
+    user,
+)
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.testing.servers.places import Places
 from tests.backends.secured_role import secured_role
@@ -139,14 +149,132 @@ def test_every_table_was_tried(place: Place) -> None:
     assert {name for (name,) in rows} == {*OF_TENANTS, "store"}
 
 
-def test_of_the_store_itself_only_the_feed_moves(place: Place) -> None:
+WRITES_TO_STORE = (
+    "update store set value = value",
+    "update store set value = 1 where name = 'feed.base'",
+    "update store set value = 1 where name = 'feed.mark'",
+    "delete from store",
+    "truncate store",
+    "insert into store values ('x', 1)",
+    "insert into store values ('feed.base', 1) on conflict (name) do update set value = 1",
+    "merge into store s using (select 1) x on s.name = 'feed.base' when matched then delete",
+    "alter table store disable row level security",
+    "select * from store for update",
+    "drop table store",
+)
+
+
+def test_of_the_store_itself_nothing_moves(place: Place) -> None:
     role = place.as_tenant("a")
-    assert role.execute("select count(*) from store").fetchone() == (4,)
-    assert role.execute("update store set value = value").rowcount == 2
-    assert role.execute("update store set value = 9 where name = 'version'").rowcount == 0
-    for text in ("delete from store", "insert into store values ('x', 1)", "drop table store"):
+    before = place.admin.execute("select * from store order by name").fetchall()
+    assert role.execute("select count(*) from store").fetchone() == (len(before),)
+    for text in WRITES_TO_STORE:
+        with pytest.raises((DENIED, errors.FeatureNotSupported, errors.SyntaxError)):
+            role.execute(text)
+    assert place.admin.execute("select * from store order by name").fetchall() == before
+
+
+OF_ROWS = {"SELECT", "INSERT", "UPDATE", "DELETE"}
+PRIVILEGES = (*sorted(OF_ROWS), "TRUNCATE", "REFERENCES", "TRIGGER")
+
+
+@pytest.mark.parametrize("table", [*OF_TENANTS, "store"])
+@pytest.mark.parametrize("privilege", PRIVILEGES)
+def test_every_privilege_on_every_table(place: Place, table: str, privilege: str) -> None:
+    """Rows of a tenant are read and written; `store` is read; nothing else is allowed."""
+    wanted = privilege in ({"SELECT"} if table == "store" else OF_ROWS)
+    asked = "select has_table_privilege(%s, %s, %s)"
+    has = place.admin.execute(asked, (place.name, f"ledgerstone.{table}", privilege)).fetchone()
+    assert has == (wanted,)
+    if privilege == "TRUNCATE":
         with pytest.raises(DENIED):
-            role.execute(sql.SQL(text))
+            ask(place.as_tenant("a"), "truncate {table}", table)
+
+
+def functions_of(place: Place) -> list[tuple[str, list[str], bool]]:
+    """Every function of the schema: its name, the types of its arguments, whose rights it has."""
+    return place.admin.execute(
+        """select p.proname, array(select format_type(t, null) from unnest(p.proargtypes) t),
+             p.prosecdef
+           from pg_proc p where p.pronamespace = 'ledgerstone'::regnamespace order by p.proname"""
+    ).fetchall()
+
+
+def everything(place: Place) -> dict[str, Any]:
+    return {
+        table: place.admin.execute(
+            sql.SQL("select {}::text from {} order by 1").format(
+                sql.Identifier(table), sql.Identifier(table)
+            )
+        ).fetchall()
+        for table in [*OF_TENANTS, "store"]
+    }
+
+
+def moved(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    return [table for table in before if before[table] != after[table]]
+
+
+def test_no_function_moves_what_is_not_the_tenants(place: Place) -> None:
+    """Each is called as the role, with nulls and with values; the sweep's mark is all it moves."""
+    with Store.open(place.url) as store:
+        for tenant in ("a", "b"):
+            store.for_tenant(tenant).messages.append("s", user("hello"), create=True)
+    found, role = functions_of(place), place.as_tenant("c")
+    assert len(found) > 10
+    assert [name for name, _, is_definer in found if is_definer] == ["ledger_mark_swept"]
+    for name, kinds, _ in found:
+        before = everything(place)
+        for value in (None, 1, "{1}", "s"):
+            given = [sql.SQL("{}::" + kind).format(sql.Literal(value)) for kind in kinds]
+            call = sql.SQL("select {}({})").format(sql.Identifier(name), sql.SQL(", ").join(given))
+            with suppress(psycopg.Error):
+                role.execute(call)
+        changed = moved(before, everything(place))
+        assert changed == (["store"] if name == "ledger_mark_swept" else []), name
+
+
+def test_the_mark_of_the_sweep_says_now_and_never_more(place: Place) -> None:
+    """So whoever calls it, however often, takes no place from anybody."""
+    role = place.as_tenant("a")
+    for _ in range(20):
+        role.execute("select ledger_mark_swept()")
+    mark = "select value / 1048576 from store where name = 'feed.mark'"
+    now = "select pg_current_xact_id()::text::bigint"
+    said = place.admin.execute(mark).fetchone()
+    next_one = place.admin.execute(now).fetchone()
+    assert said is not None
+    assert next_one is not None
+    assert said[0] <= next_one[0]
+
+
+def test_what_goes_over_all_tenants_says_who_may(place: Place) -> None:
+    with Store.open(place.url) as store:
+        store.for_tenant("r").messages.append("s", user("hello"), create=True)
+        with pytest.raises(AccessDenied, match="BYPASSRLS"):
+            store.for_tenant("r").admin.after_restore()
+
+
+def test_a_row_at_the_end_of_all_numbers_does_not_end_the_feed(place: Place) -> None:
+    """A tenant may write any place into rows of its own; a restore counts on from the last one."""
+    with Store.open(place.url) as store:
+        for tenant in ("a", "b"):
+            store.for_tenant(tenant).messages.append("far", user("hello"), create=True)
+    far = (
+        "update turns set pos = 9223372036854775807 where number = (select max(number) from turns)"
+    )
+    assert place.as_tenant("b").execute(far).rowcount == 1
+    base = place.admin.execute("select value from store where name = 'feed.base'").fetchone()
+    place.admin.execute("update store set value = 0 where name = 'feed.cluster'")
+    assert place.admin.execute("select ledger_settle_feed()").fetchone() == (True,)
+    try:
+        with Store.open(place.url) as store:
+            ours = store.for_tenant("a")
+            ours.messages.append("far", user("goes on"))
+            assert [entry.session for entry in ours.feed.read().entries][-1] == "far"
+    finally:
+        place.admin.execute("delete from turns where tenant = 'b'")
+        place.admin.execute("update store set value = %s where name = 'feed.base'", base)
 
 
 def gaps(connection: psycopg.Connection[Any]) -> list[str]:
@@ -243,7 +371,7 @@ def test_budgets_bind_under_row_level_security(place: Place) -> None:
     with Store.open(place.url) as store:
         ours = store.for_tenant("six")
         ours.sessions.create(id="s")
-        ours.usage.budget(session="s", tokens=10)
+        ours.usage.budget(session="s", tokens=10, mode="refuse_commit")
         ours.usage.record("s", "m", Usage(4), cost=Cost(3), id="u1")
         with pytest.raises(BudgetExceeded):
             ours.usage.record("s", "m", Usage(40), cost=Cost(3), id="u2")

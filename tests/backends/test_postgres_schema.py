@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from ledgerstone import Store, user
+from ledgerstone.backends import postgres_schema
 from ledgerstone.backends.postgres_admin import (
     amigrate_within,
     migrate_store,
@@ -18,7 +19,9 @@ from ledgerstone.backends.postgres_admin import (
     migration_script,
     versions,
 )
-from ledgerstone.errors import InvalidValue, SchemaTooNew
+from ledgerstone.errors import InvalidValue, NotSupported, SchemaTooNew
+from ledgerstone.sql import migrate
+from ledgerstone.sql.migrate import functions
 from ledgerstone.testing.servers.places import Places
 
 
@@ -73,13 +76,55 @@ def test_two_schemas_of_one_database_are_two_stores(postgres_places: Places) -> 
 
 def test_versions_and_a_second_migration(postgres_places: Places) -> None:
     url = postgres_places.blank()
-    found, wanted = versions(url)
-    assert (found, wanted) == (0, wanted)
+    found, wanted, ours = versions(url)
+    assert (found, ours) == (0, False)
     assert wanted > 0
-    assert migrate_store(url) == (0, wanted)
-    assert migrate_store(url) == (wanted, wanted)
-    assert versions(url) == (wanted, wanted)
+    assert migrate_store(url) == (0, wanted, False)
+    assert migrate_store(url) == (wanted, wanted, True)
+    assert versions(url) == (wanted, wanted, True)
     works(url)
+
+
+def test_two_versions_side_by_side(
+    postgres_places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same tables and other functions: nobody calls those of the other version unknowingly."""
+    url = postgres_places.fresh()
+    extra = "create or replace function ledger_extra() returns int language sql return 1;"
+    other = (*functions("postgres"), extra)
+
+    def become(texts: tuple[str, ...]) -> None:
+        for module in (migrate, postgres_schema):
+            monkeypatch.setattr(module, "functions", lambda dialect: texts)
+        migrate.layout.cache_clear()
+
+    with Store.open(url) as old:
+        old.messages.append("s", user("old"), create=True)
+        become(other)
+        for place in (url, with_option(url, "migrate=no")):
+            with pytest.raises(NotSupported, match="end its processes, then run `ledgerstone mig"):
+                Store.open(place)
+        old.messages.append("s", user("goes on"))
+        assert versions(url)[2] is False
+        assert "ledger_extra" in migration_script(url)
+    assert migrate_store(url).ours is False
+    assert versions(url).ours
+    Store.open(url).close()
+    monkeypatch.undo()
+    migrate.layout.cache_clear()
+    with pytest.raises(NotSupported, match="another version of ledgerstone"):
+        Store.open(url)
+
+
+def test_a_comment_makes_no_other_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, texts = migrate.layout("postgres"), functions("postgres")
+    for text, same in (("-- A word.\n", True), ("select 1;\n", False)):
+        more = (text, *texts)
+        monkeypatch.setattr(migrate, "functions", lambda dialect, more=more: more)
+        migrate.layout.cache_clear()
+        made = migrate.layout("postgres")
+        migrate.layout.cache_clear()
+        assert (made == before) is same
 
 
 def test_the_printed_script_does_the_same(postgres_places: Places) -> None:
@@ -115,7 +160,7 @@ def test_inside_a_transaction_of_the_caller(postgres_places: Places) -> None:
 def test_inside_a_transaction_of_asyncpg(postgres_places: Places) -> None:
     url = postgres_places.blank()
 
-    async def migrate(*, keep: bool) -> None:
+    async def attempt(*, keep: bool) -> None:
         connection = await asyncpg.connect(url)
         transaction = connection.transaction()
         await transaction.start()
@@ -123,7 +168,7 @@ def test_inside_a_transaction_of_asyncpg(postgres_places: Places) -> None:
         await (transaction.commit() if keep else transaction.rollback())
         await connection.close()
 
-    asyncio.run(migrate(keep=False))
+    asyncio.run(attempt(keep=False))
     assert versions(with_option(url, "schema=loop"))[0] == 0
-    asyncio.run(migrate(keep=True))
+    asyncio.run(attempt(keep=True))
     works(with_option(url, "schema=loop"))

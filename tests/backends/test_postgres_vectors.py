@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from ledgerstone import AsyncStore, Store, api, api_sync
+from ledgerstone.backends import postgres_near
 from ledgerstone.backends.postgres import PostgresBackend
 from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.errors import InvalidValue, NotSupported
@@ -140,6 +141,18 @@ def test_filters_namespaces_and_tenants_keep_working(store: Store) -> None:
     assert ids(store.embeddings.search(target, limit=1)) == ["e0"]
     assert "theirs" not in ids(store.embeddings.search(target, limit=600))
     assert store.embeddings.search(target, limit=5, namespace=("nobody",)) == []
+
+
+def test_positions_of_many_spaces_have_a_bound(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_near, "KNOWN_MAX", 2)
+    for n in range(5):
+        model = f"m{n}"
+        store.embeddings.put([n + 1.0, 1.0], id=f"e{n}", model=model)
+        found = store.embeddings.search([1.0, 1.0], model=model, limit=1)
+        assert ids(found) == [f"e{n}"]
+        assert 1 <= asked(store) <= 2
 
 
 def test_zero_and_opposite_vectors_are_answered_exactly(store: Store) -> None:

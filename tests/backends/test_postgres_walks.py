@@ -1,6 +1,6 @@
 """What commands read, counted by the server: no table is walked, whatever the planner promised.
 
-The statements inside of functions can not be explained from outside. The server counts for every
+The statements inside of functions cannot be explained from outside. The server counts for every
 table how often it was read from end to end, and how many entries of indexes were read.
 """
 

@@ -15,8 +15,9 @@ import pytest
 
 from ledgerstone import Store, user
 from ledgerstone.backends import sqlite
-from ledgerstone.backends.sqlite import APPLICATION_ID, open_sqlite
+from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.backends.sqlite_connection import setting
+from ledgerstone.backends.sqlite_marks import APPLICATION_ID
 from ledgerstone.errors import (
     Damaged,
     InvalidValue,

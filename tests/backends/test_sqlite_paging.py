@@ -44,7 +44,7 @@ def steps_of(store: Store, seq: int, how: str) -> int:
         steps += 1
         return False
 
-    tx._connection.set_progress_handler(count, 1)
+    tx.connection.set_progress_handler(count, 1)
     try:
         if how == "range":
             found = store.messages.range("s", seq, seq + PAGE - 1)
@@ -52,7 +52,7 @@ def steps_of(store: Store, seq: int, how: str) -> int:
             found = store.messages.history("s", after_seq=seq - 1)[:PAGE]
         assert [one.seq for one in found] == list(range(seq, seq + PAGE))
     finally:
-        tx._connection.set_progress_handler(None)
+        tx.connection.set_progress_handler(None)
     return steps
 
 

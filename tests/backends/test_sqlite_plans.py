@@ -14,6 +14,7 @@ from tests.backends.statement_variants import variants
 
 # Reports that count everything, and sweeps of small leftovers: never part of a request.
 WHOLE_TABLE = {"count_rows", "list_tenants", "next_purged", "headless_sessions", "schema_texts"}
+WHOLE_TABLE |= {"read_mark", "write_mark"}  # Of one row.
 # Verify of the whole store looks at what no session claims.
 LOOSE_ROWS = {name for name in load() if name.startswith("loose_")}
 # Lists of a whole tenant read it in chunks by design; with a kind they use its index.
@@ -28,6 +29,8 @@ SMALL_STEPS = tuple(
         "f",
         "line",
         "w",
+        "s",
+        "soonest",
         "CONSTANT ROW",
         "json_each VIRTUAL TABLE INDEX 1:",
     )

@@ -1,4 +1,4 @@
-"""Places that can not be written, disks that are full, durability that is really in force."""
+"""Places that cannot be written, disks that are full, durability that is really in force."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def made(path: Path) -> Path:
     return path
 
 
-# --- places that can not be written
+# --- places that cannot be written
 
 
 def test_a_folder_where_nothing_may_be_made(open_folder: Path) -> None:

@@ -115,7 +115,7 @@ def seaweedfs(folder: Path) -> Iterator[Server]:
                     return
                 last = _tail(folder)
         finally:
-            # The one thing that it can not be told to put elsewhere.
+            # The one thing that it cannot be told to put elsewhere.
             for role, port in zip(ROLES, (master, volume, filer, s3), strict=True):
                 Path(f"/tmp/seaweedfs-{role}-grpc-{port + GRPC}.sock").unlink(missing_ok=True)
     raise AssertionError(f"SeaweedFS does not start: {last}")

@@ -147,7 +147,7 @@ def test_credentials_that_can_not_be_read(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     backend = open_memory(durability=None, clock=SystemClock())
-    with pytest.raises(InvalidValue, match="can not be opened; check the") as caught:
+    with pytest.raises(InvalidValue, match="cannot be opened; check the") as caught:
         open_place(backend, f"{scheme}://bucket/prefix")
     assert CANARY not in str(caught.value)
     assert caught.value.__context__ is None

@@ -55,7 +55,7 @@ class TestWhichStore:
         before = path.read_bytes()
         done = cli(*words, "--store", path)
         assert done.code == 2
-        assert "--store" in only_line(done.err)
+        assert "give the file of a store" in only_line(done.err)
         assert path.read_bytes() == before
         assert list(tmp_path.iterdir()) == [path]
 

@@ -70,8 +70,8 @@ def test_budgets_stand_below(cli: Cli, used: Path) -> None:
     done = cli("usage", "--store", used)
     _, _, below = done.out.partition("\nBUDGET")
     cap, daily = below.splitlines()[1:]
-    assert cap.split()[:4] == ["cap", "session", "trip", "total"]
-    assert cap.split()[4:10] == ["9.00", "USD", "4.50", "USD", "4.50", "USD"]
+    assert cap.split()[:5] == ["cap", "session", "trip", "total", "refuse_next"]
+    assert cap.split()[5:11] == ["9.00", "USD", "4.50", "USD", "4.50", "USD"]
     assert "50%" in cap
     assert daily.split()[:4] == ["daily", "user", "bob", "day"]
     only = cli("usage", "--store", used, "--session", "trip", "--json").json["budgets"]

@@ -14,7 +14,8 @@ from ledgerstone import Store, user
 from tests.cli.conftest import ESCAPE, SECRET, Cli
 
 VERBS = [
-    "demo", "sessions", "runs", "work", "usage", "inbox", "show", "tree", "verify", "gc", "doctor",
+    "demo", "sessions", "runs", "work", "usage", "inbox", "executions", "show", "tree", "verify",
+    "gc", "doctor",
 ]  # fmt: skip
 READERS: list[list[str]] = [["sessions"], ["runs"], ["tree", "trip"], ["verify"], ["doctor"]]
 

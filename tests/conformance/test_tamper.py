@@ -262,7 +262,7 @@ CIRCLES = {
 
 @pytest.mark.parametrize("name", CIRCLES)
 def test_a_circle_of_parents_does_not_trap_verify(backend: Bed, name: str) -> None:
-    """In a process of its own: a statement that runs for ever can not be interrupted here."""
+    """In a process of its own: a statement that runs for ever cannot be interrupted here."""
     connection = apsw.Connection(backend.url)
     connection.execute(CIRCLES[name])
     connection.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ledgerstone.api_sync.store import Store
@@ -54,7 +56,6 @@ def next_lease(backend: Backend, number: int, racer: int) -> Any:
         owner=f"racer {racer}",
         token=f"{number}/{racer}",
         ttl_us=LEASE_US,
-        fresh=True,
     )
     if number % 2 == 0:
         lease = backend.write(take)
@@ -159,6 +160,9 @@ def wait_for_lock(say: Say, path: str) -> None:
     backend = open_sqlite(path)
     # The server that forked us ignores the signal; a program of its own does not.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    say(b"open")
+    while not Path(path + ".held").exists():
+        time.sleep(0.01)
     say(b"waiting")
     try:
         backend.write(commit_of("s", "interrupted", "x"))

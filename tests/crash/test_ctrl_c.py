@@ -32,7 +32,13 @@ pytestmark = pytest.mark.faults
 # Python 3.11 shows a tracer about 50 of them, 3.13 only those of the outer frames.
 LEAST_PLACES = 5
 PLACES_MAX = 2000
-ENGINE = ("sqlite.py", "sqlite_writer.py", "sqlite_connection.py", "file_lock.py")
+ENGINE = (
+    "sqlite.py",
+    "sqlite_writer.py",
+    "sqlite_connection.py",
+    "sqlite_lock.py",
+    "sqlite_entry.py",
+)
 
 # An interrupt between making a coroutine and running it leaves one that never ran.
 never_awaited = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -163,10 +169,12 @@ def test_control_c_while_waiting_for_another_process(
         with closing(open_sqlite(path)) as backend:
             backend.write(commit_of("s", "first", "one"))
         blocker = apsw.Connection(path)
-        blocker.execute("BEGIN IMMEDIATE")
         child = Child(plays.wait_for_lock, path)
         try:
             heard = child.hear(60.0)
+            assert next(heard) == b"open"
+            blocker.execute("BEGIN IMMEDIATE")
+            Path(path + ".held").touch()
             assert next(heard) == b"waiting"
             threading.Event().wait(0.3)
             os.kill(child.pid, signal.SIGINT)

@@ -33,7 +33,7 @@ def test_the_crash_and_resume_example_loses_nothing(tmp_path: Path) -> None:
 def test_the_lazy_example_prints_the_conversation(tmp_path: Path) -> None:
     done = run(BLOCKS[1], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "user Book Oslo\nassistant The 9:40?\n"
+    assert done.stdout == "user Book Oslo\nassistant The 9:40?\nuser Yes\n"
 
 
 def test_the_turn_with_everything_in_it(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ SAYS = {
         "messages: 3",
     ],
     "cost_of_a_week": [
-        "research stops on day 5: 6.72 USD are used",
+        "research stops on day 6: 8.40 USD are used",
         "2026-11-09   2.75 USD  ########################",
         "reviewer  large  1,540,000 tokens   6.30 USD",
-        "the week: 18 calls, 14.24 USD",
+        "the week: 19 calls, 15.93 USD",
         "inbox after a credit note: 1.12 USD in 8 records",
-        "research has 1.28 USD left this month",
+        "research has -0.40 USD left this month",
     ],
     "dead_letter": [
         "bob: buried 'nowhere' is no address",

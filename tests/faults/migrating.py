@@ -12,6 +12,7 @@ import apsw
 
 from ledgerstone.backends import sqlite
 from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.backends.sqlite_marks import APPLICATION_ID
 from ledgerstone.sql.migrate import Migration, migrations
 from ledgerstone.testing.faults.processes import Child, Say
 
@@ -47,7 +48,7 @@ def in_pieces(connection: apsw.Connection) -> None:
     for step in both("sqlite")[version:]:
         connection.execute(step.text)
         connection.pragma("user_version", step.version)
-        connection.pragma("application_id", sqlite.APPLICATION_ID)
+        connection.pragma("application_id", APPLICATION_ID)
 
 
 @contextmanager
@@ -112,6 +113,7 @@ class Found:
 
     def __init__(self, path: Path) -> None:
         connection = apsw.Connection(str(path))
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # Only looking.
         self.version: int = connection.pragma("user_version")
         self.owner: int = connection.pragma("application_id")
         self.schema = connection.execute(SCHEMA).fetchall()

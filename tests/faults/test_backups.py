@@ -107,7 +107,7 @@ def test_control_a_copy_without_the_log_is_found_out(
             partial(open_sqlite, source),
             victims.lone,
             partial(by_copying_one_file, source),
-            open_sqlite,
+            partial(open_sqlite, accept_loss=True),
             [str(folder / "copy.db")],
             seed=seed,
         )

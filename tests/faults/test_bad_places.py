@@ -63,7 +63,7 @@ def early(path: Path) -> Store:
 
 
 def test_no_inode_is_left_for_the_files_beside_it(tmp_path: Path, scoreboard: Scoreboard) -> None:
-    """Log, index and lock: whichever can not be made, it is told, and the store stays as it is."""
+    """Log, index and lock: whichever cannot be made, it is told, and the store stays as it is."""
     whole = closed_store(tmp_path / "store.db")
     with scoreboard.line("no inode left for log, index or lock", "sqlite") as line:
         for inodes in range(2, 7):

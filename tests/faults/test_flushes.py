@@ -91,10 +91,11 @@ def repeated(folder: Path, at: int) -> list[str]:
     """Fail the flush of the at-th commit, then repeat that commit through a new handle."""
     folder.mkdir()
     path = str(folder / "store.db")
+    open_sqlite(path).close()
     first = Disk()
-    open_sqlite(path, vfs=first.name).close()
-    # The header of the log is flushed with the first commit, on its own.
-    disk = Disk(Fault("sync", at + 1, "once"))
+    with closing(open_sqlite(path, vfs=first.name)):
+        opening = first.counts["sync"]
+    disk = Disk(Fault("sync", opening + at, "once"))
     disk.watch(folder)
     commits = [commit_of("s", f"t{n}", "one", "two") for n in range(1, COMMITS + LATER)]
     found, acked = [], []

@@ -20,7 +20,6 @@ from ledgerstone.testing.faults.postgres_cuts import (
     ANYWHERE,
     COMMIT,
     PLANNED,
-    Tally,
     cut_often,
 )
 from ledgerstone.testing.faults.queue_load import Load, in_threads, prepared
@@ -34,8 +33,8 @@ PLACES = {"planned": PLANNED, "at COMMIT": COMMIT, "anywhere": ANYWHERE}
 FACES = ("blocking", "async")
 CUT_S = (0.05, 0.3)
 LEASE_S = 0.5
-GUESSES = 50
-"""Of all cuts; one in seven comes where a guess is wrong and shows."""
+GUESSES_MAX = 1_000
+"""One cut in twenty comes where a guess is wrong and shows, so a control stops long before."""
 
 
 @contextmanager
@@ -52,13 +51,22 @@ def wired(url: str, face: str) -> Iterator[tuple[Backend, Proxy]]:
             backend.close()
 
 
-def play(url: str, face: str, place: str, cuts: int, seed: int, line: Line) -> Tally:
+def play(
+    url: str, face: str, place: str, cuts: int, seed: int, line: Line, *, until_found: bool = False
+) -> None:
     with wired(url, face) as (backend, proxy), closing(open_postgres(url)) as straight:
-        tally = cut_often(backend, proxy, straight, cuts=cuts, at=PLACES[place], seed=seed)
+        tally = cut_often(
+            backend,
+            proxy,
+            straight,
+            cuts=cuts,
+            at=PLACES[place],
+            seed=seed,
+            until_found=until_found,
+        )
     line.n = tally.cuts
     line.violations = tally.violations
     line.note = f"{tally.sent:,} commands, {tally.replayed} replayed, {tally.unknown} unknown"
-    return tally
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -135,4 +143,4 @@ def test_control_a_guess_is_found_out(
 ) -> None:
     monkeypatch.setattr(Outcomes, "find_out", guess)
     with scoreboard.line(f"cuts, {guess.__name__}", "postgres", seed, control=True) as line:
-        play(postgres_url, "blocking", "at COMMIT", GUESSES, seed, line)
+        play(postgres_url, "blocking", "at COMMIT", GUESSES_MAX, seed, line, until_found=True)

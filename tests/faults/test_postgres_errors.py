@@ -25,6 +25,7 @@ from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import (
+    AccessDenied,
     BackendError,
     Busy,
     Corrupt,
@@ -52,7 +53,7 @@ SAID: dict[str, tuple[type[LedgerstoneError], bool]] = {
     "53300": (Busy, True),
     "58030": (Unavailable, True),
     "25006": (ReadOnly, True),
-    "42501": (NotSupported, False),
+    "42501": (AccessDenied, False),
     "42P01": (SchemaTooOld, False),
     "26000": (NotSupported, False),
     "22021": (InvalidValue, False),

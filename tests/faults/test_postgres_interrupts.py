@@ -65,7 +65,7 @@ def left_behind(url: str) -> Iterator[str]:
 def all_places(backend: PostgresBackend) -> Iterator[str]:
     """As many calls at once as the pool has places, each with a connection of its own."""
     pool = backend._blocking.pool
-    free = pool.driver._places.qsize()  # type: ignore[attr-defined]
+    free = pool.driver._places.free  # type: ignore[attr-defined]
     if free != POOL_SIZE:
         yield f"{free} of {POOL_SIZE} places are free"
 
@@ -159,8 +159,8 @@ def test_cancelled_at_every_await(
                 except (Unavailable, OutcomeUnknown, TimeoutError) as error:
                     line.violations.append(f"await {cut.at}: the repeat got {error!r}")
             places = slow.pool.driver._places  # type: ignore[attr-defined]
-            if places._value != POOL_SIZE:
-                line.violations.append(f"{places._value} of {POOL_SIZE} places are free")
+            if places.free != POOL_SIZE:
+                line.violations.append(f"{places.free} of {POOL_SIZE} places are free")
             backend._faces[asyncio.get_running_loop()].close()
             await asyncio.sleep(0.05)
 
@@ -178,7 +178,7 @@ def test_control_an_open_transaction_is_found(
     backend: PostgresBackend, postgres_url: str, scoreboard: Scoreboard
 ) -> None:
     with scoreboard.line("interrupts, what is left behind", "postgres", control=True) as line:
-        place = backend._blocking.pool.driver._places.get()  # type: ignore[attr-defined]
+        place = backend._blocking.pool.driver._places.take()  # type: ignore[attr-defined]
         with psycopg.connect(postgres_url) as other:
             other.execute("select pg_advisory_xact_lock(1)")
             line.violations += [*left_behind(postgres_url), *all_places(backend)]

@@ -44,6 +44,7 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
     DeleteUsage,
     DropBudget,
+    FindBudgets,
     GetStats,
     ListBudgets,
     ListUsage,
@@ -51,7 +52,7 @@ from ledgerstone.commands.usage import (
     SummariseUsage,
 )
 from ledgerstone.records.artifacts import Quota
-from ledgerstone.records.stats import GROUPINGS, PERIODS, Budget
+from ledgerstone.records.stats import BUDGET_MODES, GROUPINGS, PERIODS, Budget
 from tests.machine import draws
 
 US = 1_000_000
@@ -176,6 +177,7 @@ def budgets(draw: st.DrawFn) -> Budget:
         cost_nano=draw(st.sampled_from((0, 7, 60))) if by_cost else None,
         currency=draw(st.sampled_from(("USD", "USD", "EUR"))),
         tokens=draw(st.sampled_from((12, 90))) if not by_cost or draw(st.booleans()) else None,
+        mode=draw(st.sampled_from(BUDGET_MODES)),
     )
 
 
@@ -285,8 +287,6 @@ def usage_questions(draw: st.DrawFn) -> Query[Any]:
         **common,
     )
     stats = GetStats(session=draw(draws.sessions), **common)
-    return draw(
-        st.sampled_from(
-            (summary, summary, summary, listed, stats, ListBudgets(session=session, **common))
-        )
-    )
+    bounding = ListBudgets(session=session, **common)
+    met = FindBudgets(session=session, user=draw(st.sampled_from((None, "u1"))), **common)
+    return draw(st.sampled_from((summary, summary, summary, listed, stats, bounding, met)))

@@ -28,6 +28,7 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
     SweepPurged,
 )
+from ledgerstone.commands.transfer import MarkCopy
 from ledgerstone.commands.turns import (
     BranchMove,
     CommitTurn,
@@ -75,6 +76,7 @@ class LedgerMachine(TicketRules, WorkRules, KeptRules):
             for tenant in ("default", "other") if not self.differed else ():
                 for session in draws.SESSIONS:
                     self.check_history(tenant, session)
+                self.send(MarkCopy(tenant=tenant, ended=True))
                 verified = self.subject.read([VerifyStore(tenant=tenant)])[0]
                 assert verified.defects == []
         finally:

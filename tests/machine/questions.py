@@ -43,6 +43,7 @@ from ledgerstone.commands.sessions import (
     ReadSessionAt,
     SessionFilter,
 )
+from ledgerstone.commands.transfer import IsCopyUnfinished
 from ledgerstone.commands.turns import GetTurn, ListTurns, VerifySession
 from ledgerstone.commands.work import ListWork
 from tests.machine import context_draws, draws, runs
@@ -170,6 +171,7 @@ def session_reads(draw: st.DrawFn) -> Query[Any]:
                 GetTurn(turn=draw(draws.turns), **place),
                 ListTurns(after_revision=draw(draws.offsets), limit=draw(draws.limits), **place),
                 VerifySession(**place),
+                IsCopyUnfinished(**common),
                 GetLease(**place),
                 GetRun(id=draw(draws.runs), **common),
                 LatestRun(**place),

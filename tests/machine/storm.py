@@ -26,6 +26,7 @@ from ledgerstone.commands.work import (
     AbandonClaim,
     CancelWork,
     ClaimWork,
+    Completion,
     DropDead,
     EnqueueWork,
     FailClaim,
@@ -46,6 +47,10 @@ from tests.machine.work_draws import LEASE_US, US, token_of
 
 SESSIONS = ("s1", "s2", "s3", "s4")
 WAITS_S = (0, 0, 0, 0.000001, 0.5, 1, 1, 2, 2, 5, 5, 20, 61)
+
+
+def _done(named: dict[str, Any]) -> Completion:
+    return Completion(named["claim"], named["token"])
 
 
 class Storm:
@@ -187,7 +192,7 @@ class Storm:
 
     def complete(self) -> Command[Any] | None:
         named = self.claimed()
-        return None if named is None else self.turn(named["session"], named["claim"], self.more())
+        return None if named is None else self.turn(named["session"], _done(named), self.more())
 
     def commit(self) -> Command[Any]:
         return self.turn(self.session(), None, self.more())
@@ -195,13 +200,15 @@ class Storm:
     def more(self) -> tuple[NewBatch, ...]:
         return tuple(self.batch() for _ in range(self.random.choice((0, 0, 1, 2))))
 
-    def turn(self, session: str, claim: str | None, more: tuple[NewBatch, ...]) -> Command[Any]:
+    def turn(
+        self, session: str, done: Completion | None, more: tuple[NewBatch, ...]
+    ) -> Command[Any]:
         guard = self.guard(session)
         command = CommitTurn(
             **self.at(session),
             turn=self.name("t"),
             kind="turn",
-            complete=() if claim is None else (claim,),
+            complete=() if done is None else (done,),
             enqueue=more,
             release=guard.fence is not None and self.random.random() < 0.7,
             guard=guard,
@@ -228,10 +235,10 @@ class Storm:
         return None if batch is None else DropDead(tenant="default", batch=batch)
 
     def lease(self, session: str | None = None) -> Command[Any]:
-        owner, fresh = self.random.choice(("ann", "bob")), self.random.random() < 0.5
+        owner, reenter = self.random.choice(("ann", "bob")), self.random.random() < 0.5
         ttl_us = self.random.choice((US, LEASE_US))
         grant: dict[str, Any] = {"owner": owner, "token": self.name("k"), "ttl_us": ttl_us}
-        return TakeLease(**self.at(session or self.session()), **grant, fresh=fresh)
+        return TakeLease(**self.at(session or self.session()), **grant, reenter=reenter)
 
     def release(self) -> Command[Any] | None:
         lease = self.lease_of(self.session())

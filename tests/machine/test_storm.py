@@ -17,7 +17,7 @@ from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CreateSession, GetHead, GetSession
 from ledgerstone.commands.turns import VerifySession, VerifyStore
-from ledgerstone.commands.work import ExplainWork, ListDead, ListWork, PeekWork
+from ledgerstone.commands.work import Completion, ExplainWork, ListDead, ListWork, PeekWork
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.work import Claim, Taken
@@ -146,7 +146,8 @@ def test_every_batch_of_a_storm_is_served_in_the_end(seed: int) -> None:
         assert rounds < 20 * STEPS, "some work is never served"
         taken = backend.write(storm.take())
         if taken is not None:
-            backend.write(storm.turn(taken.lease.session, taken.claim.id, ()))
+            done = Completion(taken.claim.id, taken.claim.token)
+            backend.write(storm.turn(taken.lease.session, done, ()))
 
 
 def alive(backend: Backend) -> list[str]:

@@ -152,7 +152,7 @@ def commands(draw: st.DrawFn) -> Command[Any]:
     if kind < 13:
         return FinishExecution(tenant=tenant, finish=draw(finishes()))
     if kind < 15:
-        return RetryExecution(tenant=tenant, id=draw(executions))
+        return RetryExecution(tenant=tenant, id=draw(executions), later=draw(st.booleans()))
     if kind < 17:
         return ExpireTickets(tenant=tenant, limit=draw(draws.limits), queue="default")
     return WithdrawTicket(tenant=tenant, id=draw(tickets))

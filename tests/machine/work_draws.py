@@ -13,6 +13,7 @@ from ledgerstone.commands.work import (
     AbandonClaim,
     CancelWork,
     ClaimWork,
+    Completion,
     DropDead,
     EnqueueWork,
     ExplainWork,
@@ -20,6 +21,7 @@ from ledgerstone.commands.work import (
     ListDead,
     ListWork,
     NewBatch,
+    ParkClaim,
     PeekWork,
     RenewClaim,
     ReplayWork,
@@ -27,6 +29,7 @@ from ledgerstone.commands.work import (
 )
 from ledgerstone.records.work import BOUNDARIES, DELIVERIES
 from tests.machine import draws
+from tests.machine.ticket_draws import executions
 
 US = 1_000_000
 LEASE_US = 60 * US
@@ -51,6 +54,11 @@ class Step(NamedTuple):
     aim: int | None
     guard: str
     wait_s: float
+
+
+def completed(claim: str) -> Completion:
+    """The claim as a commit completes it."""
+    return Completion(claim, token_of(claim))
 
 
 def token_of(claim: str) -> str:
@@ -86,6 +94,9 @@ def new_batches(draw: st.DrawFn) -> NewBatch:
     return NewBatch(session=draw(draws.sessions), id=draw(batches), **shape)
 
 
+completions = st.sampled_from(
+    ((), (), (), (completed("c1"),), (completed("c2"),), (Completion("c1", "a guess"),))
+)
 in_a_commit = st.lists(new_batches(), max_size=2).map(tuple)
 
 
@@ -145,6 +156,7 @@ def settlings(draw: st.DrawFn) -> Command[Any]:
                 AbandonClaim(delay_us=draw(st.sampled_from((0, 0, 9 * US))), **named),
                 FailClaim(error="no luck", delay_us=delay_us, bury=draw(seldom), **named),
                 FailClaim(error="x" * 2000, **named),
+                ParkClaim(execution=draw(executions), **named),
             )
         )
     )

@@ -21,6 +21,7 @@ from ledgerstone.commands.work import (
     FailClaim,
     ListDead,
     ListWork,
+    ParkClaim,
     PeekWork,
     RenewClaim,
     ReplayWork,
@@ -88,7 +89,7 @@ class WorkRules(RuleBasedStateMachine):
             found = _changed(command, [{"session": batch.session} for batch in queued], aim)
             self.send(work_draws.lease_for(found))
             return found
-        if isinstance(command, RenewClaim | AbandonClaim | FailClaim):
+        if isinstance(command, RenewClaim | AbandonClaim | FailClaim | ParkClaim):
             claims = [
                 {"session": b.session, "claim": b.claim, "token": work_draws.token_of(b.claim)}
                 for b in queued
@@ -109,7 +110,9 @@ class WorkRules(RuleBasedStateMachine):
     ) -> None:
         """What a good worker does; drawn freely it would hardly ever come to pass."""
         queued = self.model.read([ListWork(tenant=tenant, session=session)])[0]
-        claims = [batch.claim for batch in queued if batch.claim is not None][:1]
+        claims = [work_draws.completed(batch.claim) for batch in queued if batch.claim is not None][
+            :1
+        ]
         self.send(
             CommitTurn(
                 tenant=tenant,

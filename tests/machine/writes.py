@@ -15,7 +15,7 @@ from ledgerstone.commands import Command
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
 from ledgerstone.commands.leases import BreakLease, TakeLease
 from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, NewValue, VacuumSession
-from ledgerstone.commands.restored import RaiseFence, RaiseFloor
+from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.runs import PutRun
 from ledgerstone.commands.sessions import (
     CopySession,
@@ -27,7 +27,8 @@ from ledgerstone.commands.sessions import (
     RestoreSession,
     UpdateSession,
 )
-from ledgerstone.commands.turns import CommitTurn, NewNode, Rewind
+from ledgerstone.commands.transfer import MarkCopy
+from ledgerstone.commands.turns import CommitTurn, FindTurn, NewNode, Rewind
 from tests.machine import draws, runs, work_draws
 
 LEASE_US = 60_000_000
@@ -92,7 +93,7 @@ def whole_turns(draw: st.DrawFn) -> Guarded:
         checkpoint=checkpoint,
         drop_drafts=draw(draws.once(draws.node_ids, 1)),
         attach=draw(draws.once(st.sampled_from(draws.ATTACHMENTS), 1)),
-        complete=draw(st.sampled_from(((), (), (), ("c1",), ("c2",)))),
+        complete=draw(work_draws.completions),
         enqueue=draw(st.one_of(st.just(()), st.just(()), work_draws.in_a_commit)),
         release=draw(st.booleans()),
     )
@@ -244,9 +245,17 @@ def side_writes(draw: st.DrawFn) -> Command[Any]:
                 RecordIntent(session=session, id=attachment, uri="u", **common),
                 RecordIntent(session=session, id=digest, uri="u", **common),
                 ForgetAttachment(session=session, id=attachment, **common),
-                BreakLease(session=session, by="op", reason="stuck", **common),
-                RaiseFence(session=session, jump=draw(jumps), **common),
-                RaiseFloor(jump=draw(jumps), **common),
+                BreakLease(
+                    session=session,
+                    by="op",
+                    reason="stuck",
+                    fence=draw(st.sampled_from((None, 1, 2))),
+                    **common,
+                ),
+                RaiseFences(session=session, jump=draw(jumps), **common),
+                RaiseFences(jump=draw(jumps), **common),
+                FindTurn(session=session, turn=draw(draws.turns), **common),
+                MarkCopy(ended=draw(st.booleans()), **common),
             )
         )
     )
@@ -260,5 +269,5 @@ def takes(draw: st.DrawFn) -> TakeLease:
         owner=draw(st.sampled_from(draws.OWNERS)),
         token=draw(st.sampled_from(draws.TOKENS)),
         ttl_us=draw(st.sampled_from((0, LEASE_US, LEASE_US, LEASE_US))),
-        fresh=draw(st.booleans()),
+        reenter=draw(st.booleans()),
     )

@@ -1,4 +1,4 @@
-"""Drafts: when text is kept while it streams, and what happens when it can not be."""
+"""Drafts: when text is kept while it streams, and what happens when it cannot be."""
 
 from __future__ import annotations
 

@@ -222,3 +222,36 @@ def test_a_broken_lease_that_nobody_took_is_taken_again_by_the_heart() -> None:
             await store.messages.append("s", user("still here"), lease=held)
 
     asyncio.run(main())
+
+
+@pytest.mark.promise(203)
+@pytest.mark.parametrize("heartbeat", [True, False])
+def test_a_lease_broken_by_force_is_not_taken_again(heartbeat: bool) -> None:
+    async def write(store: AsyncStore) -> None:
+        async with store.leases.hold("s", ttl_s=SHORT_S, heartbeat=heartbeat) as held:
+            await store.leases.break_("s", by="ada", reason="test")
+            if heartbeat:
+                await asyncio.sleep(10)
+            await store.messages.append("s", user("too late"), lease=held)
+
+    async def main() -> None:
+        async with await opened() as store:
+            with pytest.raises(Fenced) as caught:
+                await write(store)
+            assert (caught.value.yours, caught.value.current) == (1, 2)
+            assert await store.leases.get("s") is None
+            assert [one.text for one in await store.messages.history("s")] == ["hi"]
+
+    asyncio.run(main())
+
+
+def test_a_lease_that_somebody_had_meanwhile_is_not_taken_again() -> None:
+    """Not even by an owner of the same name, who wrote nothing and is gone."""
+    with Store.open("memory://") as store:
+        store.sessions.create(id="s")
+        with store.leases.hold("s", owner="pod-0", heartbeat=False) as old:
+            with store.leases.hold("s", owner="pod-0", heartbeat=False):
+                pass
+            with pytest.raises(Fenced):
+                store.messages.append("s", user("too late"), lease=old)
+        assert store.leases.get("s") is None

@@ -7,6 +7,7 @@ import decimal
 import enum
 import json
 import math
+import tracemalloc
 import uuid
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ledgerstone import codec
 from ledgerstone.codec import (
     BODY_BYTES_MAX,
     DEPTH_MAX,
@@ -372,6 +374,82 @@ def test_the_type_of_a_part_comes_first() -> None:
 def test_a_record_has_the_same_bound() -> None:
     with pytest.raises(InvalidValue, match="at most"):
         encode_struct(Thing("a" * BODY_BYTES_MAX), "x")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_bound_is_exact_to_the_byte(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused before it is encoded would have been refused after."""
+    random = Random(seed)
+
+    def draw(depth: int) -> Any:
+        kinds = [None, True, -7, 2**70, 0.5, "", "é\n", "\ud800", "text" * random.randrange(9)]
+        if depth and random.random() < 0.7:
+            inner = [draw(depth - 1) for _ in range(random.randrange(6))]
+            return inner if random.random() < 0.5 else {f"k{n}": v for n, v in enumerate(inner)}
+        return random.choice(kinds)
+
+    value = [draw(4) for _ in range(4)]
+    both: list[Any] = [(encode_json, value), (encode_struct, Thing("x", value))]
+    for encode, given in both:
+        data = encode(given, "x")
+        monkeypatch.setattr(codec, "BODY_BYTES_MAX", len(data))
+        assert encode(given, "x") == data
+        monkeypatch.setattr(codec, "BODY_BYTES_MAX", len(data) - 1)
+        with pytest.raises(InvalidValue, match="at most"):
+            encode(given, "x")
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * (8 * BODY_BYTES_MAX),
+        ["x" * BODY_BYTES_MAX] * 8,
+        {"a": [{"b": ("x" * BODY_BYTES_MAX,) * 8}]},
+        [0] * BODY_BYTES_MAX,
+        Thing("x", ["x" * BODY_BYTES_MAX] * 8),
+        b"x" * (8 * BODY_BYTES_MAX),
+        bytearray(8 * BODY_BYTES_MAX),
+        memoryview(bytes(8 * BODY_BYTES_MAX)),
+    ],
+    ids=["text", "list", "nested", "numbers", "record", "bytes", "bytearray", "memoryview"],
+)
+def test_what_is_far_too_long_is_not_encoded(value: Any) -> None:
+    encode: Any = encode_struct if isinstance(value, Thing) else encode_json
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidValue, match=r"at least .* bytes, at most"):
+            encode(value, "x")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_text_from_outside_is_not_copied_to_be_measured() -> None:
+    text = "x" * (8 * BODY_BYTES_MAX)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidValue, match="at most"):
+            parse_strict(text, "x")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_checked_and_not_yet_encoded_has_the_same_bound() -> None:
+    """A list of two times the same, fifty times: walking all of it would take years."""
+    value: list[Any] = ["x"]
+    for _ in range(50):
+        value = [value, value]
+    with pytest.raises(InvalidValue, match=r"at least .* bytes, at most"):
+        check_json(value, "x")
+
+
+def test_a_value_within_itself_is_refused_at_once() -> None:
+    ring: list[Any] = []
+    ring += [ring, ring, {"a": ring}]
+    with pytest.raises(InvalidValue, match="nested deeper"):
+        encode_json(ring, "x")
 
 
 def test_a_record_that_does_not_fit_is_an_error() -> None:

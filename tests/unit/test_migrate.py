@@ -10,8 +10,9 @@ import apsw
 import pytest
 
 from ledgerstone.backends import sqlite
-from ledgerstone.backends.sqlite import APPLICATION_ID, open_sqlite
-from ledgerstone.backends.sqlite_connection import setting
+from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.backends.sqlite_connection import connect, setting
+from ledgerstone.backends.sqlite_marks import APPLICATION_ID
 from ledgerstone.errors import BackendError
 from ledgerstone.sql.migrate import Migration, migrations, newest
 
@@ -109,7 +110,9 @@ def test_a_step_that_another_process_took_is_not_taken_again(
             looks.append(answer)
             if len(looks) == 2:
                 monkeypatch.setattr(sqlite, "setting", setting)
-                open_sqlite(str(path)).close()
+                other = connect(str(path))
+                sqlite.migrate(other)
+                other.close()
         return answer
 
     monkeypatch.setattr(sqlite, "setting", racing)

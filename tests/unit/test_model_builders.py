@@ -13,7 +13,7 @@ from ledgerstone.commands.leases import TakeLease
 from ledgerstone.commands.nodes import NewValue, ReadMessages
 from ledgerstone.commands.sessions import CreateSession, GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, VerifySession
-from ledgerstone.commands.work import ClaimWork, EnqueueWork, NewBatch
+from ledgerstone.commands.work import ClaimWork, Completion, EnqueueWork, NewBatch
 from ledgerstone.model.handlers import READS, WRITES
 from ledgerstone.model.model import Model
 from ledgerstone.records.leases import Lease
@@ -63,6 +63,11 @@ def claim_work(claim: str, under: Guard, ttl_us: int = 60_000_000) -> ClaimWork:
     return ClaimWork(
         tenant=T, session=S, claim=claim, owner="w", token=token, ttl_us=ttl_us, guard=under
     )
+
+
+def completed(*claims: str) -> tuple[Completion, ...]:
+    """Claims of `claim_work`, as a commit completes them."""
+    return tuple(Completion(claim, f"of {claim}") for claim in claims)
 
 
 class Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone.commands import FREE, Guard
 from ledgerstone.commands.attachments import (
@@ -30,7 +31,16 @@ from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run
 from ledgerstone.records.work import Batch, Claim
-from tests.unit.test_model_builders import START_US, Bench, S, T, claim_work, enqueue, guard
+from tests.unit.test_model_builders import (
+    START_US,
+    Bench,
+    S,
+    T,
+    claim_work,
+    completed,
+    enqueue,
+    guard,
+)
 
 MINUTE_US = 60_000_000
 
@@ -63,13 +73,14 @@ def test_take_grants_one_owner_at_a_time_and_fences_rise() -> None:
     assert mine == Lease(S, "w1", "x", 1, START_US, START_US + MINUTE_US)
     assert bench.write(take("w2", "y")) is None
     bench.clock.advance(1)
-    again = bench.write(take("w1", "other"))
+    again = bench.write(replace(take("w1", "other"), reenter=True))
     assert (again.token, again.fence) == ("x", 1)
     assert again.expires_us == mine.expires_us + 1_000_000
     assert bench.read(GetLease(tenant=T, session=S)) == again
     bench.clock.advance(61)
     assert bench.read(GetLease(tenant=T, session=S)) is None
     assert bench.write(take("w2", "y")).fence == 2
+    assert bench.write(take("w2", "z")).fence == 3, "the same owner gets a new one too"
     for session, error in (("x", SessionNotFound), (S, SessionDeleted)):
         bench.write(DeleteSession(tenant=T, id=session))
         with pytest.raises(error):
@@ -109,15 +120,15 @@ def test_release_is_silent_about_anything_stale() -> None:
 def test_break_ends_a_live_lease_and_keeps_who_and_why() -> None:
     bench = Bench(S)
     breaking = BreakLease(tenant=T, session=S, by="ops", reason="stuck")
-    assert bench.write(breaking) is False
+    assert bench.write(breaking) is None
     mine = bench.write(take("w1", "x"))
-    assert bench.write(breaking) is True
+    assert bench.write(breaking) == mine
     assert bench.read(GetLease(tenant=T, session=S)) is None
     with pytest.raises(Fenced):
         bench.write(renew(mine))
     notes = bench.read(GetNotes(tenant=T, session=S, nodes=("ledger.lease",)))
     note = notes["ledger.lease"]["break/000000000002"]
-    assert note.body == {"by": "ops", "reason": "stuck"}
+    assert note.body == {"by": "ops", "reason": "stuck", "owner": "w1", "fence": 1}
     with pytest.raises(SessionNotFound):
         bench.write(BreakLease(tenant=T, session="x", by="", reason=""))
 
@@ -233,6 +244,6 @@ def test_a_claim_is_pinned_to_the_fence() -> None:
     stolen = claim("c3", new)
     assert stolen is not None
     assert (stolen.fence, [b.id for b in stolen.batches]) == (2, ["b1"])
-    done = bench.commit("t1", complete=("c3",), guard=new)
+    done = bench.commit("t1", complete=completed("c3"), guard=new)
     assert done.revision == 1
     assert bench.write(enqueue("b3")).enqueue_seq == 3, "never used again"

@@ -57,6 +57,7 @@ from tests.unit.test_model_builders import (
     S,
     T,
     claim_work,
+    completed,
     enqueue,
     event,
     guard,
@@ -192,15 +193,15 @@ def test_a_commit_completes_its_claims_or_nothing_happens() -> None:
         bench.write(claim_work(claim, guard(lease)))
     before = bench.snapshot()
     with pytest.raises(ClaimLost):
-        bench.commit("t1", said("a"), complete=("c1", "c3"), guard=guard(lease))
+        bench.commit("t1", said("a"), complete=completed("c1", "c3"), guard=guard(lease))
     assert bench.snapshot() == before
-    bench.commit("t1", said("a"), complete=("c1",), guard=guard(lease))
+    bench.commit("t1", said("a"), complete=completed("c1"), guard=guard(lease))
     assert [batch.id for batch in bench.read(ListWork(tenant=T, session=S))] == ["b2"]
     assert effects(bench, 1) == {"completed": ["c1"]}
     bench.clock.advance(61)
     newer = bench.lease("w2")
     with pytest.raises(ClaimLost):
-        bench.commit("t2", complete=("c2",), guard=guard(newer))
+        bench.commit("t2", complete=completed("c2"), guard=guard(newer))
 
 
 def test_a_branch_must_exist_before_nodes_follow_on_it() -> None:
@@ -487,10 +488,10 @@ def test_a_failure_in_the_middle_leaves_no_trace(
     before = bench.snapshot()
     with pytest.raises(error):
         bench.write(
-            # The hash is not what this test is about, and a bad state can not be hashed.
+            # The hash is not what this test is about, and a bad state cannot be hashed.
             msgspec.structs.replace(
                 turn("t2", said("c"), guard=guard(lease), rewind=Rewind(to="a", supersede=True)),
-                complete=("c1",),
+                complete=completed("c1"),
                 tombstones=("a",),
                 values=(value(b"v"),),
                 release=True,

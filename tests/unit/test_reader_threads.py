@@ -14,8 +14,9 @@ import pytest
 
 from ledgerstone.backends.brief_reads import MESSAGES_MAX, is_brief
 from ledgerstone.backends.reader_threads import ReaderThreads
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.backends.sqlite import open_sqlite, read_snapshot
 from ledgerstone.backends.sqlite_connection import SqliteTx
+from ledgerstone.clock import Clock
 from ledgerstone.commands import Query
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetSession
@@ -78,15 +79,14 @@ def test_a_short_read_of_a_locked_file_goes_to_a_thread(
     """In WAL mode readers are hardly ever locked out, so the lock is played here."""
     backend = open_sqlite(str(tmp_path / "store.db"))
     readers: list[str] = []
-    read_snapshot = backend._read_snapshot
 
-    def locked_on_the_loop(tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
+    def locked_on_the_loop(tx: SqliteTx, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
         readers.append(threading.current_thread().name)
         if tx.patience_ms == 0:
             raise apsw.BusyError("locked")
-        return read_snapshot(tx, queries)
+        return read_snapshot(tx, queries, clock)
 
-    monkeypatch.setattr(backend, "_read_snapshot", locked_on_the_loop)
+    monkeypatch.setattr("ledgerstone.backends.sqlite.read_snapshot", locked_on_the_loop)
     assert asyncio.run(backend.aread([GetSession(tenant="t", id="s")])) == [None]
     assert readers == ["MainThread", "ledgerstone-reader-0"]
     backend.close()

@@ -6,8 +6,10 @@ import asyncio
 import time
 from typing import Any
 
-from ledgerstone import AsyncStore, Fenced
-from ledgerstone.worker import Bury, Context, Later
+import pytest
+
+from ledgerstone import AsyncStore, Fenced, Usage
+from ledgerstone.worker import Bury, Context, Later, serving
 from tests.worker.watched import Watched, on, queued, results, texts
 
 FAST: dict[str, Any] = {"max_attempts": 3, "backoff_s": 0.01}
@@ -131,6 +133,36 @@ def test_an_error_is_a_failed_attempt_and_the_last_one_buries(url: str) -> None:
     on(url, test)
 
 
+def test_work_waits_for_a_budget_and_uses_no_attempt(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "BUDGET_PAUSE_S", 0.05)
+    calls: list[str] = []
+
+    async def spend(context: Context) -> None:
+        calls.append(context.session)
+        context.turn.use("m", Usage(11))
+
+    async def test(store: AsyncStore) -> None:
+        await store.usage.budget(tokens=10, id="cap")
+        await queued(store, "a", max_attempts=1)
+        assert await Watched(store, spend).run_until_idle() == 1
+        await queued(store, "b", max_attempts=1)
+        worker = Watched(store, spend)
+        await worker.run_until(lambda: worker.names.count("later") > 2)
+        assert calls == ["a"]
+        assert set(worker.count()) == {"taken", "later"}
+        (told, *_) = worker.told("later")
+        assert "budget of tenant (total) exceeded: 11 of 10 tokens" in told["error"]
+        assert (await store.work.dead()).items == []
+        await store.usage.budget(tokens=100, id="cap")
+        worker = Watched(store, spend)
+        await worker.run_until(lambda: "done" in worker.names)
+        assert calls == ["a", "b"]
+
+    on(url, test)
+
+
 def test_a_poisoned_piece_of_work_does_not_keep_others_from_moving(url: str) -> None:
     async def some(context: Context) -> None:
         if context.payloads == ["bad"]:
@@ -227,7 +259,7 @@ def test_later_is_no_attempt(url: str) -> None:
 
 class Silent(Exception):
     def __str__(self) -> str:
-        raise ValueError("it can not even say what it is")
+        raise ValueError("it cannot even say what it is")
 
 
 def test_no_error_of_a_handler_ends_the_worker(url: str) -> None:

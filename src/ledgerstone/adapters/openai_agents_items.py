@@ -18,7 +18,7 @@ OTHER = "openai.other"
 
 
 def kept(items: object) -> list[Message]:
-    """Items as messages; InvalidValue names the first that can not be kept, and the path in it."""
+    """Items as messages; InvalidValue names the first that cannot be kept, and the path in it."""
     if not isinstance(items, list | tuple):
         raise InvalidValue("items", f"a list expected, got {type(items).__name__}")
     found = []

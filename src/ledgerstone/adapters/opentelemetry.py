@@ -60,7 +60,7 @@ class LedgerSpanExporter(SpanExporter):
     """Writes spans to `store.traces`, as events of the kind "span".
 
     `leave_out(key, value)` says which attributes are not kept (their keys are): by default what
-    carries messages. `dropped` counts spans that belong to no session or can not be an event,
+    carries messages. `dropped` counts spans that belong to no session or cannot be an event,
     `failed` those that the store did not take.
     """
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,17 +16,18 @@ from ledgerstone.api.collecting import Progress as GcProgress
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
+from ledgerstone.api.transfer import AsyncCopy, root_of_tenant, silent
 from ledgerstone.api.transfer import Progress as CopyProgress
-from ledgerstone.api.transfer import copy_tenant, root_of_tenant, silent
 from ledgerstone.clock import US_PER_S
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.commands.restored import RaiseFence, RaiseFloor
+from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.turns import VerifySession, VerifyStore
-from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.errors import CopyConflict, CopyDisturbed, Corrupt, InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
+from ledgerstone.records.backups import BackedUp
 from ledgerstone.records.blobs import Collected
-from ledgerstone.records.reports import Defect, Health, Vacuumed, Verified
+from ledgerstone.records.reports import Defect, Health, StoreStats, Vacuumed, Verified
 from ledgerstone.records.transfer import Copied, Root, TenantRoot
 from ledgerstone.rules.transfer import root_of
 
@@ -45,18 +47,31 @@ Progress = Callable[[int, int], object]
 
 
 class AsyncAdmin:
-    """Health, proof and tidying up."""
+    """Health, finding damage, and tidying up."""
 
     def __init__(self, handle: AsyncHandle, sessions: AsyncSessions) -> None:
         self._handle = handle
         self._sessions = sessions
 
     async def health(self) -> Health:
-        """How the backend is doing; leaves no trace."""
-        return await offload(self._handle.backend.health)
+        """Whether the backend is alive and can be written: leaves no trace, counts nothing.
+
+        Fit for a liveness probe: what it costs does not grow with the store. `stats` counts.
+        """
+        health = await offload(self._handle.backend.health)
+        return health if self._handle.operator else replace(health, warnings=[])
+
+    async def stats(self) -> StoreStats:
+        """Rows and sizes of the whole store, counted now: for operators, not for probes.
+
+        Misuse on a tenant's handle.
+        """
+        self._handle.need_operator("admin.stats()")
+        return await offload(self._handle.backend.stats)
 
     async def tenants(self) -> list[str]:
-        """The tenants that have anything; the one call a root handle may make."""
+        """The tenants that have anything. Misuse on a tenant's handle."""
+        self._handle.need_operator("admin.tenants()")
         return await offload(self._handle.backend.tenants)
 
     async def verify(
@@ -98,7 +113,7 @@ class AsyncAdmin:
         return report
 
     async def _verify_store(self, whole: bool) -> Verified:
-        """What belongs to no session; a file that can not be read is a defect of its own."""
+        """What belongs to no session; a file that cannot be read is a defect of its own."""
         try:
             return await self._handle.ask(VerifyStore(tenant=self._handle.tenant, whole=whole))
         except Corrupt as error:
@@ -106,7 +121,7 @@ class AsyncAdmin:
             return Verified(defects=[found])
 
     async def _verify_one(self, name: str) -> Verified:
-        """One session; what can not even be read is a defect of it, not the end of the report."""
+        """One session; what cannot even be read is a defect of it, not the end of the report."""
         try:
             return await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
         except Corrupt as error:
@@ -164,7 +179,7 @@ class AsyncAdmin:
         uploads that never ended, blobs without an artifact or an attachment, expired memories.
         Nothing younger than `older_than_s` goes (with 0 an upload that is going on fails).
         An upload that takes longer fails, and what it wrote goes after twice that time.
-        Corrupt, before anything is removed, when a live checkpoint can not be read.
+        Corrupt, before anything is removed, when a live checkpoint cannot be read.
         `on_progress(phase, done, total)`. Several collectors may run at once.
         """
         if on_progress is not None and not callable(on_progress):
@@ -179,6 +194,35 @@ class AsyncAdmin:
             on_progress=on_progress,
         )
         return await collect(self._handle, plan)
+
+    async def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: CopyProgress | None = None,
+    ) -> BackedUp:
+        """Copy the whole store, of all tenants and in use, to a new store at `path`, and verify it.
+
+        It holds one moment: all that was acknowledged before the call, perhaps more. Blobs in a
+        directory come along. Nothing is under the name before it is whole and verified; `force`
+        replaces a store that is there. `progress(phase, done, total)`. InvalidValue, Corrupt,
+        StorageFull; NotSupported, with the next step, in memory and on PostgreSQL. Misuse on a
+        tenant's handle.
+        """
+        from ledgerstone.backups import back_up, silent
+
+        self._handle.need_operator("admin.backup()")
+        return await offload(
+            partial(
+                back_up,
+                self._handle.backend,
+                self._handle.equipment,
+                path,
+                force=checks.flag(force, "force"),
+                progress=progress or silent,
+            )
+        )
 
     async def root(self, *, progress: CopyProgress | None = None) -> Root:
         """One hash over everything stored; stores that hold the same have the same, in any backend.
@@ -199,17 +243,34 @@ class AsyncAdmin:
         claims stay as they are. Nothing of the target is replaced: CopyConflict when it holds
         other content of the tenant. A copy that was interrupted goes on when it is called again.
         At the end both stores are read again and compared: CopyDisturbed when the source was
-        written to meanwhile. Bytes are copied too, into the target's place for them.
+        written to meanwhile. Bytes are copied too, into the target's place for them. Until the
+        copy has ended, `verify` of the target says so, and opening it warns.
         """
         source, other = self._handle, getattr(target, "_handle", None)
         if not isinstance(other, AsyncHandle):
             raise InvalidValue("target", f"a store expected, got {type(target).__name__}")
         if source.backend is other.backend:
             raise InvalidValue("target", "it is the very store that would be copied")
-        done = [
-            await copy_tenant(source.for_tenant(name), other.for_tenant(name), progress or silent)
-            for name in await self._owners()
+        names = await self._owners()
+        copies = [
+            AsyncCopy(source.for_tenant(name), other.for_tenant(name), progress or silent)
+            for name in names
         ]
+        done = []
+        try:
+            for copy in copies:
+                await copy.begin()
+            for copy in copies:
+                done.append(await copy.run())
+        except CopyConflict:
+            for copy in copies:
+                await copy.give_up()
+            raise
+        for name in await self._owners():
+            if name not in names:
+                raise CopyDisturbed(name, "sessions")
+        for copy in copies:
+            await copy.end()
         roots = [TenantRoot(tenant=one.tenant, root=one.root) for one in done]
         return Copied(root=root_of(roots), tenants=done)
 
@@ -221,17 +282,12 @@ class AsyncAdmin:
         """To be called once when a backup was restored, before workers start; how many sessions.
 
         Every lease ends and every fence rises by more than may have been granted since the
-        backup, so no fence that a worker or another system remembers is granted again. On
+        backup, so no fence that a worker or another system remembers is granted again. One
+        transaction, whatever the number of sessions; in files one line per session. On
         PostgreSQL cursors of the feed stay good as well.
         """
-        tenant, lift = self._handle.tenant, checks.positive(jump, "jump")
-        await self._handle.write(RaiseFloor(tenant=tenant, jump=lift))
-        names = await self._names(None)
-        for name in names:
-            # Purged in the meantime: its stub was lifted, or has this very fence.
-            with suppress(SessionNotFound):
-                await self._handle.write(RaiseFence(tenant=tenant, session=name, jump=lift))
-        return len(names)
+        lift = checks.positive(jump, "jump")
+        return await self._handle.write(RaiseFences(tenant=self._handle.tenant, jump=lift))
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

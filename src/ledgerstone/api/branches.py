@@ -80,7 +80,7 @@ class AsyncBranches:
         lease: AnyLease | None = None,
         expected_revision: int | None = None,
     ) -> bool:
-        """Forget a name; its nodes stay. False when there was none; main can not be deleted."""
+        """Forget a name; its nodes stay. False when there was none; main cannot be deleted."""
         move = BranchMove(checks.branch_name(name), delete=True)
         try:
             await self._commit(session, move, lease, expected_revision)

@@ -74,7 +74,7 @@ class Reach:
 
 
 async def collect(handle: AsyncHandle, plan: Plan) -> Collected:
-    """All of it; Corrupt before anything is removed when a live checkpoint can not be read."""
+    """All of it; Corrupt before anything is removed when a live checkpoint cannot be read."""
     roots = await _mark(handle, plan)
     counts = await handle.ask(CountBlobs(tenant=handle.tenant))
     attachments = await _sweep_intents(handle, plan)

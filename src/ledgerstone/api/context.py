@@ -34,7 +34,7 @@ class AsyncContexts(AsyncMessageReads):
         says); then whole messages go, oldest first, until `budget_tokens` are met: never a tool
         call without its results, the summary, a system message or the newest message.
         `count(message)` says how many tokens one takes; without it they are estimated from the
-        length of the text. InvalidValue when the budget can not be met.
+        length of the text. InvalidValue when the budget cannot be met.
         """
         if budget_tokens is not None:
             checks.positive(budget_tokens, "budget_tokens")

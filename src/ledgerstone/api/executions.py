@@ -111,9 +111,13 @@ class AsyncExecutions:
             )
         )
 
-    async def retry(self, id: IdRef, *, lease: AnyLease | None = None) -> Execution:
+    async def retry(
+        self, id: IdRef, *, lease: AnyLease | None = None, later: bool = False
+    ) -> Execution:
         """Decide that a tool is called once more, with the same key; then call and finish it.
 
+        `later`: only decide. It is `pending` then, and whoever starts the call next begins it: so
+        an operator lets a worker try again. Work that was parked for it can be claimed again.
         Errors: ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while
         its owner lives, LeaseHeld, LeaseExpired, Fenced, TicketStale.
         """
@@ -122,6 +126,7 @@ class AsyncExecutions:
                 tenant=self._handle.tenant,
                 id=checks.record_id(id, "id"),
                 guard=checks.guard(lease, None),
+                later=checks.flag(later, "later"),
             )
         )
 
@@ -146,7 +151,7 @@ class AsyncExecutions:
     async def unresolved(
         self, *, session: SessionRef | None = None, run_id: IdRef | None = None
     ) -> ExecutionList:
-        """Those without an outcome; `unknown` ones need a decision: `retry` or `finish`."""
+        """Those that began and have no outcome; `unknown` ones need `retry` or `finish`."""
         return await self._list(session, None, run_id, unresolved=True)
 
     async def _list(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 from msgspec.structs import replace
 
 from ledgerstone.api.handle import AsyncHandle
@@ -15,6 +17,7 @@ from ledgerstone.records.feed import FeedEntry, FeedPage
 NOW = "now"
 POLL_S = 5.0
 CHUNK = 200
+NONCE_BITS = 32
 
 
 class AsyncFeed:
@@ -41,10 +44,13 @@ class AsyncFeed:
         entries = [self._with_cursor(entry) for entry in found[:wanted]]
         cursor = None
         if entries or after is not None:
-            place = start
+            place: tuple[int, ...] = (start,)
             if entries:
-                place = entries[-1].pos if name is None else entries[-1].revision
-            cursor = cursors.encode(self._scope(name), (place,))
+                place = (found[len(entries) - 1].pos if name is None else entries[-1].revision,)
+            elif after == NOW:
+                # Two ends of the feed must not compare equal or not: others commit between them.
+                place = (start, secrets.randbits(NONCE_BITS))
+            cursor = self._handle.cursor(self._scope(name), place)
         return FeedPage(entries=entries, cursor=cursor, has_more=len(found) > wanted)
 
     def follow(
@@ -77,10 +83,8 @@ class AsyncFeed:
             if session is None:
                 raise InvalidValue("after", "a cursor or 'now' expected; a revision is a session's")
             return checks.whole(after, "after")  # type: ignore[arg-type]
-        key = cursors.decode(after, self._scope(session))
-        if len(key) != 1 or not isinstance(key[0], int):
-            raise InvalidValue("after", "not a cursor of the feed")
-        return key[0]
+        place: int = self._handle.cursor_place(self._scope(session), after)[0]
+        return place
 
     async def _start(self, after: object, session: str | None) -> int:
         start = self._check_after(after, session)
@@ -107,7 +111,8 @@ class AsyncFeed:
         return entries, entries[-1].pos
 
     def _with_cursor(self, entry: FeedEntry) -> FeedEntry:
-        return replace(entry, cursor=cursors.encode(self._scope(None), (entry.pos,)))
+        cursor = self._handle.cursor(self._scope(None), (entry.pos,))
+        return replace(entry, cursor=cursor, pos=entry.pos if self._handle.operator else 0)
 
     def _scope(self, session: str | None) -> bytes:
         return cursors.scope(self._handle.tenant, "feed", session)

@@ -6,12 +6,17 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
+from msgspec.structs import replace
+
 from ledgerstone.api.loop_async import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import LedgerstoneError, Misuse, StoreClosed
+from ledgerstone.errors import LedgerstoneError, Misuse, OutcomeUnknown, StoreClosed
+from ledgerstone.intake import cursors
 from ledgerstone.ports.backend import Backend, Grouping
+from ledgerstone.records.sessions import Page
+from ledgerstone.rules.outcomes import told
 
 A = TypeVar("A")
 
@@ -27,6 +32,7 @@ class AsyncHandle:
         "backend",
         "clock",
         "equipment",
+        "operator",
     )
 
     def __init__(
@@ -36,10 +42,13 @@ class AsyncHandle:
         clock: Clock,
         equipment: Equipment,
         parent: AsyncHandle | None = None,
+        *,
+        operator: bool = False,
     ) -> None:
         self.backend = backend
         self.clock = clock
         self.equipment = equipment
+        self.operator = operator
         self._tenant = tenant
         # A tenant's handle keeps the opener alive, whose finalizer would close the backend.
         self._parent = parent
@@ -56,6 +65,22 @@ class AsyncHandle:
     def tenant_or_none(self) -> str | None:
         return self._tenant
 
+    def need_operator(self, call: str) -> None:
+        """Misuse on the handle of a tenant, which must not learn anything of the others."""
+        if not self.operator:
+            raise Misuse(
+                f"{call} is about all tenants, and this handle is of tenant {self._tenant!r}: "
+                "call it on the store that Store.open(url) or Store.open(url, tenant=None) gave"
+            )
+
+    def cursor(self, scope: bytes, place: tuple[int | str, ...]) -> str:
+        """The signed cursor after a place of a list."""
+        return cursors.encode(self.backend.cursor_key, scope, place)
+
+    def cursor_place(self, scope: bytes, cursor: str) -> Any:
+        """The place in a cursor of that list; InvalidValue for any other text."""
+        return cursors.decode(self.backend.cursor_key, scope, cursor)
+
     def for_tenant(self, tenant: str) -> AsyncHandle:
         return AsyncHandle(self.backend, tenant, self.clock, self.equipment, self._parent or self)
 
@@ -64,14 +89,27 @@ class AsyncHandle:
         self._finalizer = weakref.finalize(self, self.backend.close)
 
     async def write(self, command: Command[A]) -> A:
-        return await self.backend.awrite(command)
+        """Its answer; OutcomeUnknown says how this very write is repeated."""
+        try:
+            return await self.backend.awrite(command)
+        except OutcomeUnknown as unknown:
+            raise told(unknown, command) from unknown
 
     async def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
         """Each by itself: its answer, or its error in its place."""
         backend = self.backend
-        if isinstance(backend, Grouping):
-            return await backend.awrite_many(commands)
-        return await each(self.write, commands)
+        if not isinstance(backend, Grouping):
+            return await each(self.write, commands)
+        found = await backend.awrite_many(commands)
+        return [
+            told(one, command) if isinstance(one, OutcomeUnknown) else one
+            for command, one in zip(commands, found, strict=True)
+        ]
+
+    async def page(self, query: Query[Page[A]]) -> Page[A]:
+        """The answer to a query for a page, which tells the limit that was applied."""
+        asked: Any = query
+        return replace(await self.ask(query), limit=asked.limit)
 
     async def ask(self, query: Query[A]) -> A:
         """The answer to one query."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from ledgerstone.api.acquiring import acquire, give_up, is_lost, keep, period_s, request
 from ledgerstone.api.commits import give_back
@@ -27,6 +28,15 @@ def turn_into_fenced(
         raise Fenced(held.session, held.fence, held.fence) from held.lost
 
 
+async def is_set_within(stop: asyncio.Event, delay_s: float) -> bool:
+    """Sleep, unless the block ends before. A heartbeat is not cancelled: one that is under way may
+    take a lapsed lease again, and must know that it has to give that back.
+    """
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), delay_s)
+    return stop.is_set()
+
+
 class Hold:
     """Takes a fresh fence on entry, gives it back on exit, also when the block is cancelled."""
 
@@ -47,6 +57,7 @@ class Hold:
         self._held: Held | None = None
         self._block: asyncio.Task[object] | None = None
         self._cancelling = 0
+        self._stop = asyncio.Event()
         self._heart: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Held:
@@ -68,6 +79,7 @@ class Hold:
     ) -> None:
         held = self._held
         assert held is not None, "entered before left"
+        held.ended = True
         try:
             await asyncio.shield(finish(self._let_go(held)))
         except LedgerstoneError:
@@ -79,7 +91,7 @@ class Hold:
 
     async def _let_go(self, held: Held) -> None:
         if self._heart is not None:
-            self._heart.cancel()
+            self._stop.set()
             await asyncio.wait((self._heart,))
         if held.lost is None and not held.released:
             await give_back(self._handle, held)
@@ -87,10 +99,7 @@ class Hold:
     async def _beat(self, held: Held, block: asyncio.Task[object]) -> None:
         period = delay = period_s(held)
         alive_s = monotonic_s()
-        while True:
-            await asyncio.sleep(delay)
-            if held.released:
-                return
+        while not await is_set_within(self._stop, delay) and not held.released:
             try:
                 await keep(self._handle, held)
                 delay, alive_s = period, monotonic_s()

@@ -15,7 +15,7 @@ from ledgerstone.records.leases import Held
 class Hold:
     """Takes a fresh fence on entry and gives it back on exit.
 
-    A thread can not interrupt the block: when the lease is lost, `held.lost` says why and the
+    A thread cannot interrupt the block: when the lease is lost, `held.lost` says why and the
     next commit under it raises that.
     """
 
@@ -54,6 +54,7 @@ class Hold:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         held = self._held
         assert held is not None, "entered before left"
+        held.ended = True
         self._stop.set()
         if self._heart is not None:
             self._heart.join()

@@ -12,11 +12,10 @@ from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.runs import (
     checked_run,
-    cursor_key,
     cursor_scope,
     run_changes,
     run_fields,
@@ -116,26 +115,29 @@ class AsyncRuns:
         cursor: str | None = None,
         total: bool = False,
     ) -> Page[Run]:
-        """A page of runs in the order they were created; InvalidValue for a foreign cursor."""
+        """A page of runs in the order they were created; InvalidValue for a foreign cursor.
+
+        A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
+        """
         where = run_filter(session, status, parent_run)
         scope = cursor_scope(self._handle.tenant, where)
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.ask(
+        page = await self._handle.page(
             ListRuns(
                 tenant=self._handle.tenant,
                 where=where,
                 limit=checks.page_limit(limit),
                 offset=offset,
-                after=None if cursor is None else cursor_key(cursors.decode(cursor, scope)),
+                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
             )
         )
         if not page.has_more:
             return page
         last = page.items[-1]
-        return replace(page, cursor=cursors.encode(scope, (last.created_us, last.id)))
+        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))
 
     def iter(
         self,

@@ -18,14 +18,13 @@ from ledgerstone.commands.executions import GetRecovery
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
-from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.content import id_list
 from ledgerstone.intake.session_fields import (
     SESSION_FIELDS,
     checked_session,
     cursor_scope,
-    list_key,
     session_filter,
 )
 from ledgerstone.records.document import read_document, write_document
@@ -197,26 +196,27 @@ class AsyncSessions:
 
         Filters: user, app, status, parent, deleted, created_after (inclusive), created_before
         (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign cursor.
+        A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         found = session_filter(where)
         scope = cursor_scope(self._handle.tenant, found, checks.one_of(order, ORDERS, "order"))
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.ask(
+        page = await self._handle.page(
             ListSessions(
                 tenant=self._handle.tenant,
                 where=found,
                 order=order,
                 limit=checks.page_limit(limit),
                 offset=offset,
-                after=None if cursor is None else list_key(cursors.decode(cursor, scope)),
+                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
             )
         )
         if not page.has_more:
             return page
-        return replace(page, cursor=cursors.encode(scope, _key(page.items[-1], order)))
+        return replace(page, cursor=self._handle.cursor(scope, _key(page.items[-1], order)))
 
     def iter(self, *, order: str = "-created", **where: Any) -> AsyncPages[Session]:
         """Every session that fits; by default in an order that updates do not disturb."""

@@ -17,9 +17,8 @@ from ledgerstone.commands.tickets import (
     WithdrawTicket,
 )
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.intake.session_fields import list_key
 from ledgerstone.intake.tickets import Where, cursor_scope, decision_of, ticket_filter
 from ledgerstone.intake.work import queue_name
 from ledgerstone.records.sessions import Page
@@ -119,7 +118,7 @@ class AsyncTickets:
         cursor: str | None = None,
         total: bool = False,
     ) -> Page[Ticket]:
-        """What waits for a decision, oldest first; `user` is the session's."""
+        """What waits for a decision, oldest first, as `list`; `user` is the session's."""
         return await self.list(
             user=user,
             session=session,
@@ -150,6 +149,8 @@ class AsyncTickets:
         """A page of tickets, oldest first: open, resolved, withdrawn, or any with None.
 
         Those of a deleted session only when it is named. InvalidValue for a foreign cursor.
+        A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
+        on to the rest.
         """
         given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
         where = ticket_filter(given, self._handle.clock.now_us())
@@ -157,17 +158,17 @@ class AsyncTickets:
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.ask(
+        page = await self._handle.page(
             ListTickets(
                 tenant=self._handle.tenant,
                 where=where,
                 limit=checks.page_limit(limit),
                 offset=offset,
-                after=None if cursor is None else list_key(cursors.decode(cursor, scope)),
+                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
             )
         )
         if not page.has_more:
             return page
         last = page.items[-1]
-        return replace(page, cursor=cursors.encode(scope, (last.created_us, last.id)))
+        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar
 
 from ledgerstone.api.blob_reading import AsyncBlobReader
 from ledgerstone.api.blob_writing_async import upload
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.api.transfer_seen import AsyncSeen, Item
+from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CountSessions, SessionFilter
 from ledgerstone.commands.transfer import (
     PAGE_BYTES,
@@ -17,9 +19,11 @@ from ledgerstone.commands.transfer import (
     ExportSessions,
     ExportTable,
     ImportRows,
+    IsCopyUnfinished,
+    MarkCopy,
     Row,
 )
-from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown
+from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown, SessionNotFound
 from ledgerstone.records.transfer import TenantCopied, TenantRoot
 from ledgerstone.rules.transfer import (
     AFTER_SESSIONS,
@@ -33,6 +37,7 @@ from ledgerstone.rules.transfer import (
     Tally,
 )
 
+A = TypeVar("A")
 Progress = Callable[[str, int, int], object]
 """What is being done, how many of it are done, and how many there are."""
 
@@ -122,15 +127,10 @@ async def _count_sessions(handle: AsyncHandle) -> int:
     return await handle.ask(CountSessions(tenant=handle.tenant, where=everything))
 
 
-async def copy_tenant(
-    source: AsyncHandle, target: AsyncHandle, progress: Progress = silent
-) -> TenantCopied:
-    """Bring everything that the tenant has in one store into another, and prove it."""
-    return await _AsyncCopy(source, target, progress).run()
+class AsyncCopy:
+    """One tenant on its way: `begin` for every tenant, then `run` for every tenant, then `end`.
 
-
-class _AsyncCopy:
-    """One tenant on its way.
+    From `begin` to `end` the target is marked as the target of a copy that has not ended.
 
     What the target has already is a part of what a copy that was killed has brought, from the
     start of each table: it is met again and passed over. Anything else is a CopyConflict, found
@@ -151,11 +151,32 @@ class _AsyncCopy:
         self._blobs = 0
         self._blob_bytes = 0
         self._turns = 0
+        self._marked = False
 
-    async def run(self) -> TenantCopied:
-        """All of it."""
+    async def begin(self) -> None:
+        """Mark the target, unless it holds something else."""
         for table in OF_A_TENANT:
             self._known[table.name] = await self._compare(table)
+        tenant = self._target.tenant
+        if not await self._target.ask(IsCopyUnfinished(tenant=tenant)):
+            await self._send(MarkCopy(tenant=tenant))
+            self._marked = True
+
+    async def end(self) -> None:
+        """The copy is proved: the target is as whole as its source."""
+        if not await self._source.ask(IsCopyUnfinished(tenant=self._source.tenant)):
+            await self._unmark()
+
+    async def give_up(self) -> None:
+        """Take the mark of this copy back, if nothing was written."""
+        if self._marked and not self._written and not self._blobs:
+            await self._unmark()
+
+    async def _unmark(self) -> None:
+        await self._send(MarkCopy(tenant=self._target.tenant, ended=True))
+
+    async def run(self) -> TenantCopied:
+        """Everything that the tenant has, and the proof."""
         for table in BEFORE_SESSIONS:
             await self._bring_table(table)
         await self._bring_bytes()
@@ -304,10 +325,14 @@ class _AsyncCopy:
             chunks = [Chunk(SESSIONS.name, self._made), *chunks]
         if chunks:
             command = ImportRows(tenant=self._target.tenant, chunks=tuple(chunks))
-            self._written += await self._send(command)
+            try:
+                self._written += await self._send(command)
+            except SessionNotFound:
+                # It came after the sessions were read.
+                raise CopyDisturbed(self._source.tenant, SESSIONS.name) from None
         self._made, self._waiting, self._waiting_rows, self._waiting_bytes = [], [], 0, 0
 
-    async def _send(self, command: ImportRows) -> int:
+    async def _send(self, command: Command[A]) -> A:
         """The same rows again change nothing, so an answer that was lost is asked for again."""
         for attempt in range(1, REPEATS_MAX):
             try:

@@ -9,7 +9,7 @@ from typing import Any
 from ledgerstone.api.acquiring import is_lost, keep, period_s
 from ledgerstone.api.commits import give_back, revision_of
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.hold_async import turn_into_fenced
+from ledgerstone.api.hold_async import is_set_within, turn_into_fenced
 from ledgerstone.api.loop_async import finish
 from ledgerstone.api.taking import Request, keep_claim, settle, take, wait_for_work
 from ledgerstone.api.work_take_async import hand_back
@@ -36,6 +36,7 @@ class WorkHold:
         self._holding: tuple[Held, Claim] | None = None
         self._block: asyncio.Task[object] | None = None
         self._cancelling = 0
+        self._stop = asyncio.Event()
         self._heart: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Holding:
@@ -58,6 +59,7 @@ class WorkHold:
     ) -> None:
         assert self._holding is not None, "entered before left"
         held, claim = self._holding
+        held.ended = True
         try:
             await asyncio.shield(finish(self._let_go(held, claim, error)))
         except LedgerstoneError:
@@ -69,7 +71,7 @@ class WorkHold:
 
     async def _let_go(self, held: Held, claim: Claim, error: BaseException | None) -> None:
         if self._heart is not None:
-            self._heart.cancel()
+            self._stop.set()
             await asyncio.wait((self._heart,))
         # A lost claim under a lease that was taken again leaves the lease to be given back.
         if held.lost is not None and not isinstance(held.lost, ClaimLost):
@@ -85,10 +87,7 @@ class WorkHold:
         period = delay = period_s(held)
         alive_s = monotonic_s()
         claimed = True
-        while True:
-            await asyncio.sleep(delay)
-            if held.released:
-                return
+        while not await is_set_within(self._stop, delay) and not held.released:
             try:
                 await keep(self._handle, held)
                 claimed = claimed and await keep_claim(self._handle, held, claim)

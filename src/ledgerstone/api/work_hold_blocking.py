@@ -21,7 +21,7 @@ Taking: TypeAlias = Taken | None
 class WorkHold:
     """Waits for work on entry. On exit what is left of the claim is settled, the lease released.
 
-    A clean end and Ctrl-C hand the work back, an error counts as a failed attempt. A thread can not
+    A clean end and Ctrl-C hand the work back, an error counts as a failed attempt. A thread cannot
     interrupt the block: when the lease is lost, `lease.lost` says why and the next commit under it
     raises that.
     """
@@ -57,6 +57,7 @@ class WorkHold:
     ) -> None:
         assert self._holding is not None, "entered before left"
         held, claim = self._holding
+        held.ended = True
         self._stop.set()
         if self._heart is not None:
             self._heart.join()

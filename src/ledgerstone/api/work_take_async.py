@@ -40,7 +40,7 @@ async def _take_all(
     handle: AsyncHandle, commands: list[TakeWork]
 ) -> list[Taken | LedgerstoneError]:
     if isinstance(handle.backend, Grouping):
-        found = await handle.backend.awrite_many(commands)
+        found = await handle.write_many(commands)
         return [one for one in found if one is not None]
     # Elsewhere they stand in one line anyway, and the first who finds nothing is the last to look.
     taken: list[Taken | LedgerstoneError] = []
@@ -69,7 +69,7 @@ async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
 
 
 async def _undo(handle: AsyncHandle, task: asyncio.Task[Taken | None]) -> None:
-    # What can not be handed back now comes back when the lease runs out.
+    # What cannot be handed back now comes back when the lease runs out.
     with suppress(LedgerstoneError):
         taken = await task
         if taken is not None:

@@ -18,7 +18,7 @@ def send(handle: Handle, command: TakeWork) -> Taken | None:
 def send_many(handle: Handle, commands: list[TakeWork]) -> list[Taken | LedgerstoneError]:
     """The same for several; who finds nothing is left out."""
     if isinstance(handle.backend, Grouping):
-        found = handle.backend.write_many(commands)
+        found = handle.write_many(commands)
         return [one for one in found if one is not None]
     # Elsewhere they stand in one line anyway, and the first who finds nothing is the last to look.
     taken: list[Taken | LedgerstoneError] = []

@@ -27,7 +27,6 @@ def request(tenant: str, session: str, owner: str, ttl_us: int) -> TakeLease:
         owner=owner,
         token=ids.new_id(),
         ttl_us=ttl_us,
-        fresh=True,
     )
 
 
@@ -64,9 +63,9 @@ def keep(handle: Handle, held: Held) -> None:
         renewed = handle.write(renewal(handle.tenant, lease, held.ttl_us))
         if held.lease.fence <= renewed.fence:
             held.lease = renewed
-    except Fenced:
+    except Fenced as fenced:
         # A commit that found it expired may have taken it again just before.
-        mine = own_grant(handle, held, lease.token)
+        mine = own_grant(handle, held, lease.token, fenced)
         if mine is None:
             raise
         if not _is_where_it_was(handle, held):
@@ -101,7 +100,7 @@ def period_s(held: Held) -> float:
 
 def is_lost(held: Held, error: Exception, silent_s: float) -> bool:
     """Whether a failed heartbeat is the end; what may succeed later is tried for one lease."""
-    if held.released:
+    if held.released or held.ended:
         return False
     again = isinstance(error, LedgerstoneError) and error.retryable
     return not again or silent_s > 3 * period_s(held)

@@ -10,6 +10,8 @@ from ledgerstone.errors import BlobNotFound
 from ledgerstone.intake.artifacts import is_of
 from ledgerstone.records.artifacts import Artifact
 
+_HINT = "store.artifacts.list(session=..., newest=False) shows all versions of a session's"
+
 
 class ArtifactReader(BlobReader):
     """An artifact that is being read; `.artifact` is which one, once it was entered."""
@@ -29,7 +31,8 @@ class ArtifactReader(BlobReader):
         query = self._query
         found = self._handle.ask(query)
         if found is None or not is_of(found, query):
-            raise BlobNotFound(query.name or query.id or query.uri or "")
+            name = query.name or query.id or query.uri or ""
+            raise BlobNotFound(name, noun="artifact", hint=_HINT)
         self.artifact, self.ref = found, found.ref
         super().__enter__()
         return self

@@ -75,7 +75,7 @@ class Reach:
 
 
 def collect(handle: Handle, plan: Plan) -> Collected:
-    """All of it; Corrupt before anything is removed when a live checkpoint can not be read."""
+    """All of it; Corrupt before anything is removed when a live checkpoint cannot be read."""
     roots = _mark(handle, plan)
     counts = handle.ask(CountBlobs(tenant=handle.tenant))
     attachments = _sweep_intents(handle, plan)

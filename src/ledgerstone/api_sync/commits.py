@@ -13,17 +13,21 @@ from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import (
+    AccessDenied,
     Fenced,
     LeaseExpired,
+    NotADatabase,
     NotSupported,
     OutcomeUnknown,
     RevisionMoved,
     Unavailable,
 )
+from ledgerstone.intake.checks import not_ended
 from ledgerstone.ports.backend import Joining
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules.chain import turn_hash
+from ledgerstone.rules.outcomes import told
 
 REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02
@@ -52,8 +56,10 @@ def commit(handle: Handle, command: CommitTurn, lease: AnyLease | None) -> TurnC
     lease.released = command.release
     try:
         answer = _commit_held(handle, command, lease)
-    except BaseException:
+    except BaseException as error:
         lease.released = False
+        if lease.ended and isinstance(error, LeaseExpired) and not error.ended:
+            raise LeaseExpired(lease.session, lease.fence, ended=True) from error
         raise
     lease.revision = max(lease.revision, answer.revision)
     return answer
@@ -77,7 +83,11 @@ def join(
 
 
 def retake(handle: Handle, held: Held) -> Lease:
-    """A new grant for a held lease that ran out; Fenced when somebody else was faster."""
+    """A new grant for a held lease that ran out; Fenced when somebody else was faster.
+
+    LeaseExpired when the block has ended: after that, nothing takes the lease again.
+    """
+    not_ended(held)
     old = held.lease
     # Derived, so that a commit and a heartbeat that both find it expired get the same grant.
     token = ids.derive("again", old.token)
@@ -88,24 +98,28 @@ def retake(handle: Handle, held: Held) -> Lease:
             owner=old.owner,
             token=token,
             ttl_us=held.ttl_us,
-            fresh=True,
         )
     )
     if lease is None:
         raise Fenced(old.session, old.fence, old.fence + 1)
+    held.granted = max(held.granted, lease.fence)
+    if held.ended:
+        # It ended after the look above, and gave back only what it knew of.
+        release(handle, lease)
+    not_ended(held)
     return lease
 
 
-def own_grant(handle: Handle, held: Held, token: str | None) -> Lease | None:
+def own_grant(handle: Handle, held: Held, token: str | None, refused: Fenced) -> Lease | None:
     """The live lease, when the holder itself took it again; None when it is a stranger's.
 
     A heartbeat and a commit may both find it expired. Who comes second meets the grant of the
     first and must not take it for a newer owner's. `token` is the one that was refused. When that
-    grant has run out as well, it is taken once more.
+    grant has run out as well, it is taken once more; a lease that was broken is not.
     """
     lease = handle.ask(GetLease(tenant=handle.tenant, session=held.session))
     if lease is None:
-        return retake(handle, held)
+        return retake(handle, held) if held.granted == refused.current else None
     ours = [*lineage(held.token), *lineage(token or held.token)]
     return lease if lease.token in ours else None
 
@@ -156,7 +170,7 @@ def _commit_held(handle: Handle, command: CommitTurn, held: Held) -> TurnCommitt
         lease = retake(handle, held)
         return _commit_on_new_lease(handle, command, held, lease, expired)
     except Fenced as fenced:
-        again = own_grant(handle, held, command.guard.token)
+        again = own_grant(handle, held, command.guard.token, fenced)
         if again is None:
             raise
         return _commit_on_new_lease(handle, command, held, again, fenced)
@@ -189,7 +203,7 @@ def _repeat(handle: Handle, command: CommitTurn, unknown: OutcomeUnknown) -> Tur
             return handle.backend.write(command)
         except OutcomeUnknown as again:
             unknown = again
-        except Unavailable as error:
+        except (Unavailable, AccessDenied, NotADatabase) as error:
             # The repeat was refused; of the first attempt this still says nothing.
-            raise OutcomeUnknown(str(error)) from error
-    raise unknown
+            raise told(OutcomeUnknown(str(error)), command) from error
+    raise told(unknown, command) from unknown

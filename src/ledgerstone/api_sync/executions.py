@@ -112,9 +112,11 @@ class Executions:
             )
         )
 
-    def retry(self, id: IdRef, *, lease: AnyLease | None = None) -> Execution:
+    def retry(self, id: IdRef, *, lease: AnyLease | None = None, later: bool = False) -> Execution:
         """Decide that a tool is called once more, with the same key; then call and finish it.
 
+        `later`: only decide. It is `pending` then, and whoever starts the call next begins it: so
+        an operator lets a worker try again. Work that was parked for it can be claimed again.
         Errors: ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while
         its owner lives, LeaseHeld, LeaseExpired, Fenced, TicketStale.
         """
@@ -123,6 +125,7 @@ class Executions:
                 tenant=self._handle.tenant,
                 id=checks.record_id(id, "id"),
                 guard=checks.guard(lease, None),
+                later=checks.flag(later, "later"),
             )
         )
 
@@ -147,7 +150,7 @@ class Executions:
     def unresolved(
         self, *, session: SessionRef | None = None, run_id: IdRef | None = None
     ) -> ExecutionList:
-        """Those without an outcome; `unknown` ones need a decision: `retry` or `finish`."""
+        """Those that began and have no outcome; `unknown` ones need `retry` or `finish`."""
         return self._list(session, None, run_id, unresolved=True)
 
     def _list(

@@ -7,12 +7,17 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
+from msgspec.structs import replace
+
 from ledgerstone.api.loop_blocking import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import LedgerstoneError, Misuse, StoreClosed
+from ledgerstone.errors import LedgerstoneError, Misuse, OutcomeUnknown, StoreClosed
+from ledgerstone.intake import cursors
 from ledgerstone.ports.backend import Backend, Grouping
+from ledgerstone.records.sessions import Page
+from ledgerstone.rules.outcomes import told
 
 A = TypeVar("A")
 
@@ -28,6 +33,7 @@ class Handle:
         "backend",
         "clock",
         "equipment",
+        "operator",
     )
 
     def __init__(
@@ -37,10 +43,13 @@ class Handle:
         clock: Clock,
         equipment: Equipment,
         parent: Handle | None = None,
+        *,
+        operator: bool = False,
     ) -> None:
         self.backend = backend
         self.clock = clock
         self.equipment = equipment
+        self.operator = operator
         self._tenant = tenant
         # A tenant's handle keeps the opener alive, whose finalizer would close the backend.
         self._parent = parent
@@ -57,6 +66,22 @@ class Handle:
     def tenant_or_none(self) -> str | None:
         return self._tenant
 
+    def need_operator(self, call: str) -> None:
+        """Misuse on the handle of a tenant, which must not learn anything of the others."""
+        if not self.operator:
+            raise Misuse(
+                f"{call} is about all tenants, and this handle is of tenant {self._tenant!r}: "
+                "call it on the store that Store.open(url) or Store.open(url, tenant=None) gave"
+            )
+
+    def cursor(self, scope: bytes, place: tuple[int | str, ...]) -> str:
+        """The signed cursor after a place of a list."""
+        return cursors.encode(self.backend.cursor_key, scope, place)
+
+    def cursor_place(self, scope: bytes, cursor: str) -> Any:
+        """The place in a cursor of that list; InvalidValue for any other text."""
+        return cursors.decode(self.backend.cursor_key, scope, cursor)
+
     def for_tenant(self, tenant: str) -> Handle:
         return Handle(self.backend, tenant, self.clock, self.equipment, self._parent or self)
 
@@ -65,14 +90,27 @@ class Handle:
         self._finalizer = weakref.finalize(self, self.backend.close)
 
     def write(self, command: Command[A]) -> A:
-        return self.backend.write(command)
+        """Its answer; OutcomeUnknown says how this very write is repeated."""
+        try:
+            return self.backend.write(command)
+        except OutcomeUnknown as unknown:
+            raise told(unknown, command) from unknown
 
     def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
         """Each by itself: its answer, or its error in its place."""
         backend = self.backend
-        if isinstance(backend, Grouping):
-            return backend.write_many(commands)
-        return each(self.write, commands)
+        if not isinstance(backend, Grouping):
+            return each(self.write, commands)
+        found = backend.write_many(commands)
+        return [
+            told(one, command) if isinstance(one, OutcomeUnknown) else one
+            for command, one in zip(commands, found, strict=True)
+        ]
+
+    def page(self, query: Query[Page[A]]) -> Page[A]:
+        """The answer to a query for a page, which tells the limit that was applied."""
+        asked: Any = query
+        return replace(self.ask(query), limit=asked.limit)
 
     def ask(self, query: Query[A]) -> A:
         """The answer to one query."""

@@ -14,10 +14,7 @@ from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.records.leases import AnyLease, Held, Lease
-
-TAKE_TTL_S = 900.0
-HOLD_TTL_S = 60.0
+from ledgerstone.records.leases import TTL_S, AnyLease, Held, Lease
 
 
 class Leases:
@@ -31,13 +28,14 @@ class Leases:
         session: SessionRef,
         *,
         owner: str | None = None,
-        ttl_s: float = TAKE_TTL_S,
-        fresh: bool = False,
+        ttl_s: float = TTL_S,
+        reenter: bool = False,
     ) -> Lease | None:
         """A lease without a heartbeat; None while another owner's lease lives.
 
-        The same owner gets the same fence with a later end, or a new fence when `fresh`.
-        Errors: SessionNotFound, SessionDeleted.
+        Every grant is a new fence and token, the same owner's too: what it held before is fenced
+        off. `reenter`: the same owner gets the fence and token of its live lease again, with a
+        later end. Errors: SessionNotFound, SessionDeleted.
         """
         return self._handle.write(
             TakeLease(
@@ -46,7 +44,7 @@ class Leases:
                 owner=_owner(owner),
                 token=ids.new_id(),
                 ttl_us=checks.span_us(ttl_s, "ttl_s"),
-                fresh=checks.flag(fresh, "fresh"),
+                reenter=checks.flag(reenter, "reenter"),
             )
         )
 
@@ -55,15 +53,15 @@ class Leases:
         session: SessionRef,
         *,
         owner: str | None = None,
-        ttl_s: float = HOLD_TTL_S,
+        ttl_s: float = TTL_S,
         wait_s: float = 0,
         heartbeat: bool = True,
     ) -> AbstractContextManager[Held]:
         """A lease for the length of a block: fresh fence, kept alive, given back at the end.
 
-        LeaseHeld when another owner still lives after `wait_s`. When the lease is lost, the
-        async block is cancelled and ends with Fenced; the blocking one meets Fenced at its next
-        commit.
+        After the block every write with it raises LeaseExpired. LeaseHeld when another owner still
+        lives after `wait_s`. When the lease is lost, the async block is cancelled and ends with
+        Fenced; the blocking one meets Fenced at its next commit.
         """
         ttl_us = checks.span_us(ttl_s, "ttl_s")
         if ttl_us == 0:
@@ -80,9 +78,11 @@ class Leases:
     def renew(self, lease: AnyLease, *, ttl_s: float | None = None) -> Lease:
         """The same lease with a later end, by default as long as it was granted for.
 
-        LeaseExpired when it ran out, Fenced when somebody else has the session.
+        LeaseExpired when it ran out or its block has ended, Fenced when somebody else has the
+        session.
         """
         given = _lease(lease)
+        checks.not_ended(lease)
         ttl_us = given.expires_us - given.claimed_us
         if ttl_s is not None:
             ttl_us = checks.span_us(ttl_s, "ttl_s")
@@ -104,14 +104,21 @@ class Leases:
             GetLease(tenant=self._handle.tenant, session=checks.session_id(session))
         )
 
-    def break_(self, session: SessionRef, *, by: str, reason: str) -> bool:
-        """End a live lease by force, as an operator; who and why is kept with the session."""
+    def break_(
+        self, session: SessionRef, *, by: str, reason: str, fence: int | None = None
+    ) -> Lease | None:
+        """End a live lease by force, as an operator; who, why and which is kept with the session.
+
+        Answers the lease that was broken, None when none lived. `fence`: only the lease with that
+        fence; LeaseMoved, and nothing happens, when another one lives. SessionNotFound.
+        """
         return self._handle.write(
             BreakLease(
                 tenant=self._handle.tenant,
                 session=checks.session_id(session),
                 by=checks.text(by, "by"),
                 reason=checks.text(reason, "reason"),
+                fence=None if fence is None else checks.whole(fence, "fence"),
             )
         )
 

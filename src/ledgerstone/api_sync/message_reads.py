@@ -44,7 +44,7 @@ class MessageReads:
         after_seq: int = 0,
         deleted: bool = False,
     ) -> MessageList:
-        """The complete path, oldest first; `at` reads the path of another node."""
+        """The complete path, oldest first, never clamped; `at` reads the path of another node."""
         checks.whole(after_seq, "after_seq")
         return self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
 
@@ -63,7 +63,9 @@ class MessageReads:
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
-        InvalidValue for a foreign cursor, a limit below 1 or a negative offset.
+        A page has at most 200 items: `Page.limit` is the limit that was applied. `history` and
+        `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
+        negative offset.
         """
         target, tenant = checks.session_id(session), self._handle.tenant
         query = queries.ListMessages(
@@ -81,15 +83,16 @@ class MessageReads:
         if cursor is not None:
             key, incarnation = self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = self._handle.ask(query)
+            page: Page[Message] = self._handle.page(query)
         else:
             found, page = self._handle.backend.read((GetSession(tenant=tenant, id=target), query))
             incarnation = 0 if found is None else found.incarnation
+            page = replace(page, limit=query.limit)
         if not page.has_more:
             return page
         scope = self._scope(target, filters, incarnation)
         last = page.items[-1]
-        return replace(page, cursor=cursors.encode(scope, (last.seq, last.ord)))
+        return replace(page, cursor=self._handle.cursor(scope, (last.seq, last.ord)))
 
     def iter(
         self,
@@ -193,7 +196,7 @@ class MessageReads:
         found = self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
         incarnation = 0 if found is None else found.incarnation
         scope = self._scope(session, filters, incarnation)
-        seq, place = cursors.decode(cursor, scope)
+        seq, place = self._handle.cursor_place(scope, cursor)
         return (seq, place), incarnation
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:

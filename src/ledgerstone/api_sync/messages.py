@@ -44,6 +44,8 @@ class Messages(Contexts):
     ) -> MessageList:
         """Add messages at the end in one commit; messages with ids may be appended again.
 
+        A message object has its id: the same one again, even after a pop, adds nothing. Make a new
+        one to say it again.
         Errors: SessionNotFound (unless `create`), SessionDeleted, BranchNotFound, AlreadyExists,
         LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """

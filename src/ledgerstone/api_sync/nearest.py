@@ -23,6 +23,8 @@ from ledgerstone.vectors.ranking import GROWTH, scored
 
 KEPT_BYTES = 256 * 1024 * 1024
 """What the indexes of one store may take together; the least recently used goes first."""
+INDEXES_MAX = 256
+"""Maximum indexes of one store: what one takes beside its vectors is not in KEPT_BYTES."""
 STORE_ROWS = 2000
 """A smaller space is searched faster in memory than a database can be asked."""
 STORE_FIRST, STORE_SPARE, STORE_LAST = 40, 4, 4096
@@ -166,7 +168,7 @@ class Nearest:
         indexes = self._handle.equipment.indexes
         total = sum(one.size_bytes for one in list(indexes.values()))
         for key in list(indexes):
-            if total <= KEPT_BYTES:
+            if total <= KEPT_BYTES and len(indexes) <= INDEXES_MAX:
                 return
             if key != (self._handle.tenant, model):
                 gone = indexes.pop(key, None)

@@ -31,7 +31,7 @@ class Conversation:
     Messages that were added in a format come back in it exactly; the others are rendered from
     their parts. All `as_...` take a branch, `at` for the path of another node, and `last` for the
     newest messages only; a session that is not there is empty. All `add_...` are one commit, with
-    the errors of `messages.append`, and InvalidValue that names what can not be kept.
+    the errors of `messages.append`, and InvalidValue that names what cannot be kept.
     """
 
     def __init__(self, messages: Messages, blobs: Blobs, session: SessionRef) -> None:

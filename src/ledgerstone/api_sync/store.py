@@ -34,8 +34,10 @@ from ledgerstone.api_sync.usage import UsageBook
 from ledgerstone.api_sync.work import Work
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
-from ledgerstone.connect import Equipment, open_backend
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
+from ledgerstone.connect import Equipment, open_backend, warn_of_unfinished_copy
 from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
@@ -60,7 +62,8 @@ class Store:
     ) -> None:
         name = None if tenant is None else ids.check_id(tenant, "tenant")
         equipment = equipment or Equipment(backend)
-        self._attach(Handle(backend, name, clock or SystemClock(), equipment))
+        operator = name in (None, TENANT)
+        self._attach(Handle(backend, name, clock or SystemClock(), equipment, operator=operator))
 
     @classmethod
     def open(
@@ -74,16 +77,28 @@ class Store:
         prices: object = None,
         pool_size: int | None = None,
         clock: Clock | None = None,
+        read_only: bool = False,
+        accept_loss: bool = False,
     ) -> Opening[Store]:
-        """Open a path, sqlite:///path, file:///folder or memory://; `tenant=None` is a root handle.
+        """Open a path, sqlite:///path, file:///folder or memory://.
+
+        Without `tenant` the data is that of the tenant "default", and the handle is the operator's:
+        it may also ask about all tenants (`admin.tenants`, `admin.stats`). `tenant=None` is a root
+        handle: it may ask that, and has no data. With another tenant, and by `for_tenant`, it is
+        that tenant's handle, which learns nothing of the others: hand that one out.
 
         `blobs`: where bytes go: a directory, s3://bucket/prefix, gs://, az://; by default beside
         the rest. `vectors`: numpy, sqlite-vec, python or pgvector; by default what is fastest.
         `prices`: Prices, a dictionary or a JSON file instead of the table that is built in.
-        Errors: InvalidValue, NotSupported, NotADatabase, SchemaTooNew, ReadOnly, Busy.
+        `read_only`: an existing store, also on a medium that cannot be written; nothing is
+        written by opening or reading it, and every write raises ReadOnly.
+        `accept_loss`: open a SQLite store that is refused because its log, or its file, is missing
+        or another's; what the log held is given up, and the log is kept under another name.
+        Errors: InvalidValue, NotSupported, NotADatabase, Corrupt, SchemaTooNew, ReadOnly, Busy.
         """
         if tenant is not None:
             ids.check_id(tenant, "tenant")
+        checks.flag(read_only, "read_only")
 
         def connect() -> Store:
             backend = open_backend(
@@ -91,9 +106,15 @@ class Store:
                 durability=durability,
                 clock=clock,
                 pool_size=pool_size,
+                read_only=read_only,
+                accept_loss=accept_loss,
             )
             try:
-                equipment = Equipment(backend, blobs=blobs, vectors=vectors, prices=prices)
+                equipment = Equipment(
+                    backend, blobs=blobs, vectors=vectors, prices=prices, read_only=read_only
+                )
+                if tenant is not None and not read_only:
+                    warn_of_unfinished_copy(backend, tenant)
             except BaseException:
                 backend.close()
                 raise
@@ -126,13 +147,16 @@ class Store:
     def read(self, *queries: Query[Any]) -> list[Any]:
         """Answer several queries from one snapshot, in one round trip.
 
-        InvalidValue when one is for another tenant.
+        InvalidValue when one is for another tenant; Misuse for positions of the whole store on a
+        tenant's handle (read `store.feed` instead).
         """
         for query in queries:
             if not isinstance(query, Query):
                 raise InvalidValue("query", f"a Query expected, got {type(query).__name__}")
             if query.tenant != self._handle.tenant:
                 raise InvalidValue("tenant", f"this store is of {self._handle.tenant!r}")
+            if isinstance(query, FeedEnd | ReadFeed):
+                self._handle.need_operator(f"{type(query).__name__}, which tells positions,")
         return self._handle.backend.read(queries)
 
     def close(self) -> None:

@@ -17,11 +17,20 @@ from ledgerstone.commands.work import (
     AbandonClaim,
     FailClaim,
     ListWork,
+    ParkClaim,
     PeekWork,
     RenewClaim,
     TakeWork,
 )
-from ledgerstone.errors import ClaimLost, Fenced, LedgerstoneError, Timeout
+from ledgerstone.errors import (
+    ClaimLost,
+    ExecutionNotFound,
+    ExecutionUnresolved,
+    Fenced,
+    LedgerstoneError,
+    SessionBindingMismatch,
+    Timeout,
+)
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Taken
@@ -125,7 +134,13 @@ def keep_claim(handle: Handle, held: Held, claim: Claim) -> bool:
 
 
 def settle(handle: Handle, claim: Claim, error: BaseException | None) -> None:
-    """What is left of a claim when its block ends: failed by an error, else handed back."""
+    """What is left of a claim when its block ends: parked or failed by an error, or handed back."""
+    if isinstance(error, ExecutionUnresolved):
+        # Of another session, or deleted since: then it is an error like any other.
+        with suppress(ExecutionNotFound, SessionBindingMismatch):
+            with suppress(ClaimLost):
+                handle.write(parking_of(handle.tenant, claim, error.execution))
+            return
     if isinstance(error, Exception) and not isinstance(error, Fenced):
         # Lost here means: the block settled it itself before it failed.
         with suppress(ClaimLost):
@@ -142,6 +157,10 @@ def failure_of(
     tenant: str, claim: Claim, error: str, delay_us: int | None = None, bury: bool = False
 ) -> FailClaim:
     return FailClaim(error=error, delay_us=delay_us, bury=bury, **_named(tenant, claim))
+
+
+def parking_of(tenant: str, claim: Claim, execution: str) -> ParkClaim:
+    return ParkClaim(execution=execution, **_named(tenant, claim))
 
 
 def abandonment_of(tenant: str, claim: Claim, delay_us: int = 0) -> AbandonClaim:

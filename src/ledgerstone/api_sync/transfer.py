@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ledgerstone.api.blob_writing_blocking import upload
 from ledgerstone.api.loop_blocking import pause
 from ledgerstone.api_sync.blob_reading import BlobReader
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.transfer_seen import Item, Seen
+from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CountSessions, SessionFilter
 from ledgerstone.commands.transfer import (
     PAGE_BYTES,
@@ -18,9 +20,11 @@ from ledgerstone.commands.transfer import (
     ExportSessions,
     ExportTable,
     ImportRows,
+    IsCopyUnfinished,
+    MarkCopy,
     Row,
 )
-from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown
+from ledgerstone.errors import CopyConflict, CopyDisturbed, OutcomeUnknown, SessionNotFound
 from ledgerstone.records.transfer import TenantCopied, TenantRoot
 from ledgerstone.rules.transfer import (
     AFTER_SESSIONS,
@@ -34,6 +38,7 @@ from ledgerstone.rules.transfer import (
     Tally,
 )
 
+A = TypeVar("A")
 Progress = Callable[[str, int, int], object]
 """What is being done, how many of it are done, and how many there are."""
 
@@ -123,13 +128,10 @@ def _count_sessions(handle: Handle) -> int:
     return handle.ask(CountSessions(tenant=handle.tenant, where=everything))
 
 
-def copy_tenant(source: Handle, target: Handle, progress: Progress = silent) -> TenantCopied:
-    """Bring everything that the tenant has in one store into another, and prove it."""
-    return _Copy(source, target, progress).run()
+class Copy:
+    """One tenant on its way: `begin` for every tenant, then `run` for every tenant, then `end`.
 
-
-class _Copy:
-    """One tenant on its way.
+    From `begin` to `end` the target is marked as the target of a copy that has not ended.
 
     What the target has already is a part of what a copy that was killed has brought, from the
     start of each table: it is met again and passed over. Anything else is a CopyConflict, found
@@ -150,11 +152,32 @@ class _Copy:
         self._blobs = 0
         self._blob_bytes = 0
         self._turns = 0
+        self._marked = False
 
-    def run(self) -> TenantCopied:
-        """All of it."""
+    def begin(self) -> None:
+        """Mark the target, unless it holds something else."""
         for table in OF_A_TENANT:
             self._known[table.name] = self._compare(table)
+        tenant = self._target.tenant
+        if not self._target.ask(IsCopyUnfinished(tenant=tenant)):
+            self._send(MarkCopy(tenant=tenant))
+            self._marked = True
+
+    def end(self) -> None:
+        """The copy is proved: the target is as whole as its source."""
+        if not self._source.ask(IsCopyUnfinished(tenant=self._source.tenant)):
+            self._unmark()
+
+    def give_up(self) -> None:
+        """Take the mark of this copy back, if nothing was written."""
+        if self._marked and not self._written and not self._blobs:
+            self._unmark()
+
+    def _unmark(self) -> None:
+        self._send(MarkCopy(tenant=self._target.tenant, ended=True))
+
+    def run(self) -> TenantCopied:
+        """Everything that the tenant has, and the proof."""
         for table in BEFORE_SESSIONS:
             self._bring_table(table)
         self._bring_bytes()
@@ -303,10 +326,14 @@ class _Copy:
             chunks = [Chunk(SESSIONS.name, self._made), *chunks]
         if chunks:
             command = ImportRows(tenant=self._target.tenant, chunks=tuple(chunks))
-            self._written += self._send(command)
+            try:
+                self._written += self._send(command)
+            except SessionNotFound:
+                # It came after the sessions were read.
+                raise CopyDisturbed(self._source.tenant, SESSIONS.name) from None
         self._made, self._waiting, self._waiting_rows, self._waiting_bytes = [], [], 0, 0
 
-    def _send(self, command: ImportRows) -> int:
+    def _send(self, command: Command[A]) -> A:
         """The same rows again change nothing, so an answer that was lost is asked for again."""
         for attempt in range(1, REPEATS_MAX):
             try:

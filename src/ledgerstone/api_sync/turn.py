@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
@@ -10,6 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone.api.draft_blocking import Draft
+from ledgerstone.api_sync.budget_checks import budgets_changed, may_begin
 from ledgerstone.api_sync.commits import commit, join, stamped
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.commands.turns import CommitTurn
@@ -42,8 +44,18 @@ class Turn(Keeping):
     What was added stays until a commit succeeded, so `commit()` may be repeated after any error
     or cancellation: the turn id and the content are the same, so it happens once. After a
     success the same object collects the next turn. As a context manager it commits on a clean
-    exit, if there is anything to commit, and does nothing after an exception.
+    exit, if there is anything to commit, and does nothing after an exception; entering it raises
+    BudgetExceeded when a budget of its session is used up. What was added and never committed is a
+    ResourceWarning when the turn goes, unless it was discarded.
     """
+
+    warns = True
+    """False: whoever began it tells by itself when it is not committed, as a worker does."""
+    _told = False
+    """Whether the caller was told of a commit that failed, or left the block by an error."""
+    _first: TurnCommitted | None = None
+    """What the last commit answered, while nothing was added since."""
+    _given_back = False
 
     def __init__(
         self,
@@ -200,8 +212,9 @@ class Turn(Keeping):
     ) -> UsageEntry:
         """Record tokens and money; without a cost, the store's price list says what it was.
 
-        Reads show the sum per source and model. A correction may be negative. BudgetExceeded at
-        the commit when a budget does not allow it, unless `over_budget`: it was used already.
+        Reads show the sum per source and model. A correction may be negative. Beyond a budget, the
+        answer of the commit names it in `over_budget`; a budget of mode refuse_commit raises
+        BudgetExceeded there instead, unless `over_budget`: it was used already.
         """
         entry = usage_entry(
             self._handle.equipment,
@@ -273,8 +286,10 @@ class Turn(Keeping):
         """Store config, and frames with the current one, whole."""
         self._content.set_head(config, frames, current_frame)
 
-    def complete(self, claim: Claim | str) -> None:
-        """Remove the batches of a queue claim; ClaimLost at the commit rejects all of it."""
+    def complete(self, claim: Claim) -> None:
+        """Remove the batches of a queue claim. ClaimLost at the commit, and nothing of it happens,
+        when the claim does not own them under its token and the current fence.
+        """
         self._content.complete(claim)
 
     def ask(
@@ -340,30 +355,50 @@ class Turn(Keeping):
     ) -> TurnCommitted:
         """Make everything that was added durable, or nothing of it.
 
-        A repeated turn answers as the first time, with `replayed`. `connection`: write it inside
+        A repeated turn answers as the first time, with `replayed`; a second call, with nothing
+        added since, answers what the first one did. `connection`: write it inside
         the transaction of this connection to the same PostgreSQL database; whoever ends that one
         decides about the turn. Errors: SessionNotFound, SessionDeleted, TurnConflict, LeaseHeld,
         LeaseExpired, Fenced, RevisionMoved, IncarnationMoved, LeafMoved, ClaimLost,
         BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition, BudgetExceeded,
         InvalidValue, NotSupported, and what the backend meets.
         """
+        self._told = not self._content.is_empty()
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]
         if release and self.lease is None:
             raise InvalidValue("release", "there is no lease to release")
+        if self._first is not None and self._content.is_empty() and release <= self._given_back:
+            return self._first
         command = self._command(release)
         if connection is None:
             answer = commit(self._handle, command, self.lease)
-        else:
-            answer = join(self._handle, command, self.lease, connection)
-        return self._committed(command, answer)
+            self._first = self._committed(command, answer)
+            self._given_back = release
+            return self._first
+        # Whether this one lasts is not known here, so it is not answered a second time.
+        self._first = None
+        return self._committed(command, join(self._handle, command, self.lease, connection))
+
+    def discard(self) -> None:
+        """Forget what was added since the last commit; what is added next has a new turn id."""
+        self._content.empty()
+        self._id = None
 
     def __enter__(self) -> Turn:
+        may_begin(self._handle, self.session, self._create)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None and not self._content.is_empty():
+        if kind is not None:
+            self._told = True
+        elif not self._content.is_empty():
             self.commit()
+
+    def __del__(self, warn: Any = warnings.warn) -> None:
+        if self.warns and not self._told and not self._content.is_empty():
+            text = f"a turn of session {self.session!r} was filled and never committed"
+            warn(f"{text}; call commit(), or discard()", ResourceWarning, 2, source=self)
 
     def _command(self, release: bool) -> CommitTurn:
         content = self._content
@@ -385,12 +420,15 @@ class Turn(Keeping):
     def _committed(self, command: CommitTurn, answer: TurnCommitted) -> TurnCommitted:
         """The answer with its messages; from here on the next turn is collected."""
         content = self._content
+        if answer.over_budget:
+            budgets_changed(self._handle)
         # By position, not by id: a replayed turn answers with the ids of the first time.
         places: Iterable[Any] = zip(command.nodes, answer.placed, strict=True)
         if len(content.messages) < len(command.nodes):
             places = [(node, place) for node, place in places if node.role is not None]
         messages = bodies.placed_messages(self.session, content.messages, places)
         content.empty()
+        self._told = False
         self._id = self._create = None
         if self.expected_revision is not None:
             self.expected_revision = answer.revision

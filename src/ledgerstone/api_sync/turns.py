@@ -13,8 +13,8 @@ from ledgerstone import ids
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.replacing import Plan, replace_list
 from ledgerstone.api_sync.turn import Turn
-from ledgerstone.commands.turns import GetTurn, ListTurns
-from ledgerstone.errors import InvalidValue, SessionBindingMismatch
+from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
+from ledgerstone.errors import InvalidValue, OutcomeUnknown, SessionBindingMismatch
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.runs import checked_run
@@ -51,6 +51,7 @@ class Turns:
         `expected_incarnation`: as `sessions.get` and `sessions.head` tell it; a session that was
         purged and made anew since refuses the commit, though its revision may be the same again.
         0, with `create`: the commit must be the one that makes the session.
+        Entering its block asks the budgets, if there are any: BudgetExceeded when one is used up.
         InvalidValue for ids that break the rules, SessionBindingMismatch for a foreign lease.
         """
         target, owned = checks.bound(session, lease)
@@ -99,7 +100,11 @@ class Turns:
             expected_incarnation=expected_incarnation,
             create=create,
         )
-        turn.add(*messages)
+        try:
+            turn.add(*messages)
+        except BaseException:
+            turn.discard()
+            raise
         return turn.commit(release=release, connection=connection)
 
     def get(self, session: SessionRef, id: str) -> TurnCommitted | None:
@@ -110,6 +115,21 @@ class Turns:
                 session=checks.session_id(session),
                 turn=ids.check_id(id, "id"),
             )
+        )
+
+    def outcome(self, error: OutcomeUnknown) -> TurnCommitted | None:
+        """What became of a commit whose answer was lost, without its messages; None: nothing.
+
+        It waits for what is still under way, so after None the same call may be repeated. Of an
+        append, a pop, ... too: each is a commit. A store that was opened again may be asked as
+        well. InvalidValue when the lost write was no commit: its `next_step` says what to do.
+        """
+        if not isinstance(error, OutcomeUnknown):
+            raise InvalidValue("error", f"an OutcomeUnknown expected, got {type(error).__name__}")
+        if error.turn is None or error.session is None:
+            raise InvalidValue("error", f"this write was no commit; {error.next_step}")
+        return self._handle.write(
+            FindTurn(tenant=self._handle.tenant, session=error.session, turn=error.turn)
         )
 
     def list(self, session: SessionRef, *, after_revision: int = 0, limit: int = 500) -> TurnList:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from ledgerstone import ids
+from ledgerstone.api_sync.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.pages import Pages
@@ -27,6 +30,7 @@ from ledgerstone.intake.usage import Moment
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.stats import BudgetState, UsageDeleted, UsageRecord, UsageSum
 from ledgerstone.records.usage import Cost, Usage
+from ledgerstone.rules.usage import check_estimate
 
 UsageList: TypeAlias = list[UsageRecord]
 SumList: TypeAlias = list[UsageSum]
@@ -58,7 +62,8 @@ class UsageBook:
         """Record a use outside of a turn: a commit of its own, repeatable by its id.
 
         Without a cost the store's price list says it. A correction is another record and may be
-        negative. `over_budget`: it was used already, so it is recorded whatever a budget says.
+        negative. The answer's `over_budget` names the budgets it went beyond; one of mode
+        refuse_commit refuses it instead, unless `over_budget`: it was used already.
         Errors: BudgetExceeded, TurnConflict when the id recorded something else, SessionNotFound,
         SessionDeleted, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """
@@ -83,11 +88,13 @@ class UsageBook:
             over_budget=checks.flag(over_budget, "over_budget"),
         )
         answer = commit(self._handle, stamped(command), owned)
+        if answer.over_budget:
+            budgets_changed(self._handle)
         if answer.replayed:
             # The first one may have been priced by another list, or deleted since.
             kept = self._fetch(target, (answer.revision, 0), 1)
             if kept and kept[0].turn == answer.turn:
-                return kept[0]
+                return replace(kept[0], over_budget=answer.over_budget)
         return UsageRecord(
             session=target,
             revision=answer.revision,
@@ -95,6 +102,7 @@ class UsageBook:
             turn=answer.turn,
             entry=entry,
             created_us=answer.created_us,
+            over_budget=answer.over_budget,
         )
 
     def list(self, session: SessionRef, *, limit: int | None = None) -> UsageList:
@@ -171,17 +179,22 @@ class UsageBook:
         cost: Cost | None = None,
         tokens: int | None = None,
         period: str = "total",
+        mode: str = "refuse_next",
         id: str | None = None,
     ) -> BudgetState:
         """Bound what a session, a user, or with neither the tenant may use, per period.
 
-        Periods: total, day, month (UTC). What was used already counts. A commit that would go
-        beyond it raises BudgetExceeded and does nothing. Setting it again replaces it.
+        Periods: total, day, month (UTC). What was used already counts. Setting it again replaces
+        it. Mode refuse_next: a commit that goes beyond it is kept, its answer names the budget in
+        `over_budget`, and as long as nothing is left the next turn that begins, and `usage.check`,
+        raise BudgetExceeded. Mode refuse_commit: the commit itself raises it and does nothing.
         """
         budget = intake.budget_of(
-            session=session, user=user, cost=cost, tokens=tokens, period=period, id=id
+            session=session, user=user, cost=cost, tokens=tokens, period=period, mode=mode, id=id
         )
-        return self._handle.write(SetBudget(tenant=self._handle.tenant, budget=budget))
+        made = self._handle.write(SetBudget(tenant=self._handle.tenant, budget=budget))
+        budgets_changed(self._handle)
+        return made
 
     def budgets(self, session: SessionRef | None = None) -> BudgetList:
         """Every budget of the tenant by id, or those that bound one session."""
@@ -195,6 +208,32 @@ class UsageBook:
     def remaining(self, session: SessionRef) -> BudgetList:
         """The budgets that bound a session, with what is left of each: ask before a call."""
         return self.budgets(checks.session_id(session))
+
+    def check(
+        self,
+        estimate: Usage | Mapping[str, int] | None = None,
+        *,
+        session: SessionRef | None = None,
+        user: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        cost: Cost | None = None,
+    ) -> BudgetList:
+        """The budgets that bound a session, a user or the tenant, with what is left: before a call.
+
+        BudgetExceeded when nothing is left of one of them, or the estimate does not fit in it.
+        Its cost is given, or that of the model by the price list; without either only tokens are
+        compared. `user` is ignored when the session is there: it has its own.
+        """
+        entry = intake.estimate(self._handle.equipment, estimate, model, provider, cost)
+        found = find_budgets(
+            self._handle,
+            None if session is None else checks.session_id(session),
+            None if user is None else ids.check_id(user, "user"),
+        )
+        for state in found.states:
+            check_estimate(state, entry)
+        return found.states
 
     def drop_budget(self, id: str | BudgetState) -> bool:
         """Remove a budget; False when there was none."""

@@ -17,6 +17,7 @@ from ledgerstone.api_sync.taking import (
     TakenList,
     abandonment_of,
     failure_of,
+    parking_of,
     renewal_of,
     take_many,
 )
@@ -30,12 +31,18 @@ from ledgerstone.commands.work import (
     ListWork,
     ReplayWork,
 )
-from ledgerstone.errors import ClaimLost, InvalidValue, LedgerstoneError, NotSupported
+from ledgerstone.errors import (
+    ClaimLost,
+    ExecutionUnresolved,
+    InvalidValue,
+    LedgerstoneError,
+    NotSupported,
+)
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake import work as intake
-from ledgerstone.intake.checks import LIMIT_DEFAULT, SessionRef, Time
+from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef, Time
 from ledgerstone.intake.work import BatchRef, Keywords
-from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.leases import TTL_S, AnyLease
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
@@ -55,8 +62,6 @@ from ledgerstone.records.work import (
 BatchList: TypeAlias = list[Batch]
 Outcomes: TypeAlias = list[Batch | LedgerstoneError]
 StuckList: TypeAlias = list[Stuck]
-CLAIM_TTL_S = 900.0
-HOLD_TTL_S = 60.0
 TAKE_MAX = 1000
 
 
@@ -138,7 +143,7 @@ class Work:
         max: int = 1,  # noqa: A002
         ids: Iterable[BatchRef] | None = None,
         queue: str | None = None,
-        ttl_s: float = CLAIM_TTL_S,
+        ttl_s: float = TTL_S,
         id: str | None = None,
     ) -> Claim | None:
         """The next group of batches that nobody works on, under a live lease; None without one.
@@ -169,7 +174,7 @@ class Work:
         *,
         queue: str = QUEUE_DEFAULT,
         owner: str | None = None,
-        ttl_s: float = HOLD_TTL_S,
+        ttl_s: float = TTL_S,
         max: int = 1,  # noqa: A002
     ) -> Taking:
         """A session with work and no owner: a fresh lease on it and a claim, or None at once.
@@ -185,7 +190,7 @@ class Work:
         *,
         queue: str = QUEUE_DEFAULT,
         owner: str | None = None,
-        ttl_s: float = HOLD_TTL_S,
+        ttl_s: float = TTL_S,
         max: int = 1,  # noqa: A002
     ) -> TakenList:
         """As many sessions as have work and no owner, at most `sessions`, as `take` gives them.
@@ -202,15 +207,16 @@ class Work:
         *,
         queue: str = QUEUE_DEFAULT,
         owner: str | None = None,
-        ttl_s: float = HOLD_TTL_S,
+        ttl_s: float = TTL_S,
         max: int = 1,  # noqa: A002
         wait_s: float | None = None,
         heartbeat: bool = True,
     ) -> AbstractContextManager[Holding]:
         """Wait for work, and have it for the length of a block: lease and claim, kept alive.
 
-        Complete the claim in a turn of the block. If it is left over, a clean end hands it back
-        and an exception counts as a failed attempt; the lease is released in any case. Timeout
+        Complete the claim in a turn of the block. If it is left over, a clean end hands it back,
+        ExecutionUnresolved parks it, and any other exception counts as a failed attempt; the
+        lease is released in any case. Timeout
         when none comes within `wait_s`; None waits for ever. When the lease is lost, the async
         block is cancelled and ends with Fenced; the blocking one meets Fenced at its next commit.
         """
@@ -221,7 +227,7 @@ class Work:
             heartbeat=checks.flag(heartbeat, "heartbeat"),
         )
 
-    def renew(self, claim: Claim, *, ttl_s: float = CLAIM_TTL_S) -> Claim:
+    def renew(self, claim: Claim, *, ttl_s: float = TTL_S) -> Claim:
         """The same claim with a later end; ClaimLost when it owns its batches no more."""
         given = intake.claim_record(claim)
         ttl_us = intake.span_us(ttl_s, "ttl_s")
@@ -260,6 +266,21 @@ class Work:
         checks.flag(bury, "bury")
         return self._handle.write(failure_of(self._handle.tenant, given, text, delay_us, bury))
 
+    def park(self, claim: Claim, *, waiting_for: IdRef | ExecutionUnresolved) -> BatchList:
+        """Let the batches wait until the outcome of an execution of their session is decided.
+
+        The attempt does not count. `executions.finish` and `retry` wake them, in the transaction
+        that decides; until then whatever stands behind them in the session waits too. Give the
+        execution, its id, or the error that named it. Answers the batches: with `waiting_for`, or
+        free at once when it is decided already. ClaimLost, ExecutionNotFound,
+        SessionBindingMismatch.
+        """
+        given = intake.claim_record(claim)
+        if isinstance(waiting_for, ExecutionUnresolved):
+            waiting_for = waiting_for.execution
+        execution = checks.record_id(waiting_for, "waiting_for")
+        return self._handle.write(parking_of(self._handle.tenant, given, execution))
+
     def cancel(self, session: SessionRef | Batch, batch: BatchRef | None = None) -> Batch | None:
         """Remove a batch that nobody works on; None when it is gone or being worked on.
 
@@ -294,26 +315,30 @@ class Work:
         cursor: str | None = None,
         total: bool = False,
     ) -> Page[DeadBatch]:
-        """A page of the dead letters, oldest first. InvalidValue for a foreign cursor."""
+        """A page of the dead letters, oldest first. InvalidValue for a foreign cursor.
+
+        A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
+        on to the rest.
+        """
         where = None if session is None else checks.session_id(session)
         scope = cursors.scope(self._handle.tenant, "dead", where)
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = self._handle.ask(
+        page = self._handle.page(
             ListDead(
                 tenant=self._handle.tenant,
                 session=where,
                 limit=checks.page_limit(limit),
                 offset=offset,
-                after=None if cursor is None else intake.dead_key(cursors.decode(cursor, scope)),
+                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
             )
         )
         if not page.has_more:
             return page
         last = page.items[-1]
-        return replace(page, cursor=cursors.encode(scope, (last.dead_us, last.id)))
+        return replace(page, cursor=self._handle.cursor(scope, (last.dead_us, last.id)))
 
     def replay(self, batch: BatchRef) -> Batch:
         """A dead batch goes to the end of its queue again, its attempts forgotten.

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from ledgerstone.backends.file_backup import copy_journals
 from ledgerstone.backends.file_damage import Damage
 from ledgerstone.backends.file_disk import Disk, mapped
 from ledgerstone.backends.file_folder import BLOBS, SNAPSHOT, TORN_END, Folder
@@ -24,12 +25,16 @@ from ledgerstone.backends.file_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
+from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.model.handlers import READS, WRITES
+from ledgerstone.model.restored import names_of
 from ledgerstone.model.state import AGAIN, Tx, tenants_of
-from ledgerstone.records.reports import Capabilities, Defect, Health, Verified
+from ledgerstone.ports.backend import Progress
+from ledgerstone.records.reports import Capabilities, Defect, Health, StoreStats, Verified
+from ledgerstone.rules.leases import FLOOR_STUB
 
 A = TypeVar("A")
 
@@ -52,7 +57,7 @@ def open_file(
 ) -> FileBackend:
     """Open or create a store directory.
 
-    Busy when it is open already, NotADatabase, SchemaTooNew or Corrupt when it can not be used,
+    Busy when it is open already, NotADatabase, SchemaTooNew or Corrupt when it cannot be used,
     InvalidValue when the path is none for a directory, ReadOnly, StorageFull.
     """
     level = durability or "power"
@@ -103,6 +108,7 @@ class FileBackend:
         self._last: Future[None] | None = None
         self._snapshot_asked = False
         self._opened_at = writer.books.pos
+        self.cursor_key = writer.folder.cursor_key
         self._capabilities = Capabilities(
             name="file",
             durability=durability,
@@ -173,13 +179,10 @@ class FileBackend:
             return tenants_of(self._books.state)
 
     def health(self) -> Health:
-        """Not ok when a journal is damaged or writing failed; counts the rows of every table."""
+        """Not ok when a journal is damaged or writing failed."""
         self._check_usable()
         self._folder.check_place()
         with self._writer.writing, self._writer.tables, mapped(self._path):
-            tables = self._books.state.tables()
-            counts = {name: len(table) for name, table in tables.items()}
-            sizes = self._sizes()
             warnings = [*self._damage.warnings, *self._writer.warnings(), *self._books.warnings]
         if self._capabilities.durability != "power":
             warnings.append("durability is 'process': a power cut may lose acknowledged turns")
@@ -188,10 +191,23 @@ class FileBackend:
             ok=not self._damage and self._writer.poison is None,
             durability=self._capabilities.durability,
             schema=VERSION,
-            sizes_bytes=sizes,
-            counts=counts,
             warnings=warnings,
         )
+
+    def stats(self) -> StoreStats:
+        """The rows of every table, and the sizes of the files."""
+        self._check_usable()
+        self._folder.check_place()
+        with self._writer.writing, self._writer.tables, mapped(self._path):
+            tables = self._books.state.tables()
+            counts = {name: len(table) for name, table in tables.items()}
+            return StoreStats(counts=counts, sizes_bytes=self._sizes())
+
+    def backup(self, target: str, progress: Progress) -> None:
+        """Commits wait meanwhile: journals of several sessions make one moment only together."""
+        self._check_usable()
+        with self._writer.writing, mapped(target):
+            copy_journals(self._folder, self._books, target, progress)
 
     def close(self) -> None:
         """Finish what was accepted, then let go; closing twice is fine."""
@@ -236,6 +252,11 @@ class FileBackend:
         self.deliver()  # What a disk refused before must not come after this one.
         if isinstance(command, ImportRows):
             answer: Any = sum(self._writer.carry_out(part) for part in parts(command))
+        elif isinstance(command, RaiseFences) and command.session is None:
+            # The head of a session stands in its own journal.
+            names = names_of(Tx(self._books.state, 0), command.tenant)
+            pieces = (replace(command, session=name) for name in (FLOOR_STUB, *names))
+            answer = sum(self._writer.carry_out(piece) for piece in pieces)
         else:
             answer = self._writer.carry_out(command)
         while answer is AGAIN:
@@ -298,7 +319,9 @@ class FileBackend:
                 kind = "snapshot" if name == SNAPSHOT else "journals"
                 kind = "torn" if name.endswith(TORN_END) else kind
                 if kind != "journals" or name.endswith(".jsonl"):
-                    sizes[kind] += os.stat(name, dir_fd=place, follow_symlinks=False).st_size
+                    # What a read-only opening keeps in memory has no file.
+                    with suppress(FileNotFoundError):
+                        sizes[kind] += os.stat(name, dir_fd=place, follow_symlinks=False).st_size
         return sizes
 
     def _finish(self) -> None:

@@ -130,6 +130,10 @@ class Disk:
             return False
         return True
 
+    def random(self, count: int) -> bytes:
+        """Bytes that nobody can guess."""
+        return os.urandom(count)
+
     def lock(self, file: int) -> bool:
         """Whether the file is ours alone from here on; the end of the process ends it."""
         try:
@@ -188,5 +192,5 @@ def from_os(error: OSError, path: str) -> LedgerstoneError:
     if error.errno in _FULL:
         return StorageFull(f"no space left for {path}: {reason}")
     if error.errno in _FORBIDDEN:
-        return ReadOnly(f"{path} can not be written: {reason}")
+        return ReadOnly(f"{path} cannot be written: {reason}")
     return Unavailable(f"input or output failed on {path}: {reason}")

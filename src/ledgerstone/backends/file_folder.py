@@ -31,6 +31,7 @@ TORN_END = ".torn"
 TEMP_END = ".tmp"
 FORMAT = "ledgerstone store"
 ABOUT_BYTES_MAX = 65_536
+KEY_BYTES = 16
 _UNFINISHED = {LOCK, SESSIONS, ABOUT + TEMP_END}
 
 
@@ -40,6 +41,7 @@ class About(msgspec.Struct):
     format: str
     version: int
     created: str = ""
+    cursor_key: str = ""
 
 
 class Folder:
@@ -51,6 +53,7 @@ class Folder:
         self.disk = disk
         self._lock: int | None = None
         self.sessions = -1
+        self.cursor_key = b""
         self.root = enter(path, disk)
         try:
             with mapped(path):
@@ -108,7 +111,7 @@ class Folder:
         self.disk.sync_folder(folder)
 
     def remove(self, folder: int, name: str, *, quiet: bool = False) -> bool:
-        """Take a file away; whether it was there. `quiet`: what can not be removed stays."""
+        """Take a file away; whether it was there. `quiet`: what cannot be removed stays."""
         try:
             self.disk.unlink(folder, name)
         except FileNotFoundError:
@@ -120,7 +123,7 @@ class Folder:
         return True
 
     def check_place(self) -> None:
-        """ReadOnly when the directory is gone from its path or can not be written."""
+        """ReadOnly when the directory is gone from its path or cannot be written."""
         try:
             here = os.stat(self.path, follow_symlinks=False)
         except OSError:
@@ -128,8 +131,8 @@ class Folder:
         ours = os.fstat(self.root)
         if (here.st_dev, here.st_ino) != (ours.st_dev, ours.st_ino):
             raise ReadOnly(f"{self.path} is another directory now; close the store")
-        if not os.access(self.path, os.W_OK):
-            raise ReadOnly(f"{self.path} can not be written")
+        if not self.disk.may_write(self.root):
+            raise ReadOnly(f"{self.path} cannot be written")
 
     def close(self) -> None:
         """Let the next one in; closing twice is fine."""
@@ -185,20 +188,25 @@ class Folder:
     def _read_about(self, created: str) -> None:
         disk = self.disk
         if ABOUT not in disk.names(self.root):
-            about = msgspec.json.encode(About(FORMAT, VERSION, created))
+            key = disk.random(KEY_BYTES)
+            about = msgspec.json.encode(About(FORMAT, VERSION, created, key.hex()))
             disk.close_to_others(self.root)
             self.replace(self.root, ABOUT, [about + b"\n"])
+            self.cursor_key = key
             return
         data = disk.read(self.root, ABOUT)[:ABOUT_BYTES_MAX]
         try:
             found = msgspec.json.decode(data, type=About)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            self.cursor_key = bytes.fromhex(found.cursor_key)
+        except (msgspec.DecodeError, ValueError):
             said = f"{self.path}/{ABOUT} does not say that this is a store; nothing was touched"
             raise NotADatabase(said) from None
         if found.format != FORMAT:
             raise NotADatabase(f"{self.path}/{ABOUT} is of {found.format!r}; nothing was touched")
         if found.version > VERSION:
             raise SchemaTooNew("store", found.version, VERSION)
+        if not self.cursor_key:
+            raise NotADatabase(f"{self.path}/{ABOUT} lacks its cursor_key; restore it from a copy")
 
     def _enter_sessions(self) -> int:
         disk = self.disk
@@ -220,7 +228,7 @@ class Folder:
         """A store that can take some commands and not others is of no use to anybody."""
         for folder, name in ((self.root, self.path), (self.sessions, f"{self.path}/{SESSIONS}")):
             if not self.disk.may_write(folder):
-                raise ReadOnly(f"{name} can not be written; change its permissions, or copy it")
+                raise ReadOnly(f"{name} cannot be written; change its permissions, or copy it")
 
     def _tidy(self) -> None:
         """Remove what a crash left of files that were about to be put in place."""

@@ -1,6 +1,6 @@
 """The outbox: batches for other sessions and memories that a commit left, on their way there.
 
-A line belongs to one session, so a commit can not write elsewhere by itself. It leaves such things
+A line belongs to one session, so a commit cannot write elsewhere by itself. It leaves such things
 in the outbox of its own session; right after it the writer brings each to its target and then
 forgets it. A crash between the two finds it there already, and since nothing else was served the
 same again makes no difference.

@@ -257,7 +257,7 @@ class _Loading:
             self._cut(torn)
         self._find_faults()
         if found.faults:
-            # Lines that can not be read had places in the feed, one each at most.
+            # Lines that cannot be read had places in the feed, one each at most.
             raise_feed(found.state, found.pos)
         for line in sorted(self.shared, key=lambda line: line.pos):
             put_common(found.state, line)
@@ -302,7 +302,7 @@ class _Loading:
             )  # fmt: skip
 
     def _torn(self) -> Scan | None:
-        """The journal with an unfinished last line; two of them can not come from one crash."""
+        """The journal with an unfinished last line; two of them cannot come from one crash."""
         found = [
             each
             for each in self.scans.values()

@@ -22,7 +22,7 @@ from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.blobs import Blob as BlobRow
 from ledgerstone.records.blobs import Upload
 from ledgerstone.records.embeddings import Space, VectorRow
-from ledgerstone.records.stats import Budget, Period, Scope
+from ledgerstone.records.stats import Budget, BudgetMode, Period, Scope
 
 SESSION_SCOPE = "s:"
 """How the scope of a session's artifacts begins."""
@@ -199,6 +199,7 @@ class BudgetWire(SharedWire, frozen=True, kw_only=True, omit_defaults=True):
     cost_nano: int | None = None
     currency: str = "USD"
     tokens: int | None = None
+    mode: BudgetMode = "refuse_next"
 
     @classmethod
     def of(cls, key: tuple[str, str], row: Budget) -> BudgetWire:

@@ -53,7 +53,7 @@ class _End(msgspec.Struct):
 
 
 class BadSnapshot(Exception):
-    """It can not be used; the text says why."""
+    """It cannot be used; the text says why."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -112,7 +112,7 @@ def read_snapshot(folder: Folder) -> bytes | None:
     try:
         data = folder.disk.read(folder.root, SNAPSHOT)
     except OSError as error:
-        raise BadSnapshot(f"it can not be read: {error.strerror}") from error
+        raise BadSnapshot(f"it cannot be read: {error.strerror}") from error
     body, _, end = data.removesuffix(b"\n").rpartition(b"\n")
     try:
         said = _ends.decode(end)

@@ -57,7 +57,7 @@ def _read(folder: Folder, journal: Journal, again: State) -> list[Defect]:
     try:
         found = scan(folder.read(journal.number), Journal(journal.number))
     except (OSError, SchemaTooNew) as error:
-        return [defect(path, f"can not be read: {error}")]
+        return [defect(path, f"cannot be read: {error}")]
     if found.fault is not None:
         return [defect(found.fault.where, found.fault.reason)]
     if (found.end.n, found.end.sum) != (journal.n, journal.sum):

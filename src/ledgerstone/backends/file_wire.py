@@ -26,7 +26,7 @@ _raw = msgspec.json.Decoder(Raw)
 
 
 def split(data: bytes | None) -> tuple[Json, Blob]:
-    """The bytes as embedded JSON, or as a blob when they can not be embedded unchanged."""
+    """The bytes as embedded JSON, or as a blob when they cannot be embedded unchanged."""
     if data is None:
         return UNSET, UNSET
     if b"\n" in data or b"\r" in data:
@@ -50,7 +50,7 @@ def joined(embedded: Json, blob: Blob) -> bytes | None:
 
 
 def required(embedded: Json, blob: Blob) -> bytes:
-    """The same for what can not be missing; ValueError when it is."""
+    """The same for what cannot be missing; ValueError when it is."""
     data = joined(embedded, blob)
     if data is None:
         raise ValueError("a row lacks its bytes")

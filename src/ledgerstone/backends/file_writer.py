@@ -133,9 +133,10 @@ class Writer:
             books.dropped[line.drop[0]] = line.drop[1]
             books.journals.pop(line.drop[0], None)
             self._to_remove.add(line.drop[0])
+            self._unflushed.discard(line.drop[0])
 
     def _break(self, error: BaseException) -> None:
-        """The tables can not be trusted any more; nothing is read from them again."""
+        """The tables cannot be trusted any more; nothing is read from them again."""
         self.broken = f"the tables in memory are incomplete ({error!r}); open the store again"
         self.poison = self.broken
 
@@ -210,7 +211,7 @@ class Writer:
         return file
 
     def _take_back(self, file: int, journal: Journal, path: str, error: BaseException) -> None:
-        """Half a line must not stay; when it can not be cut off, nothing more is written."""
+        """Half a line must not stay; when it cannot be cut off, nothing more is written."""
         if not self._cut(file, journal):
             self._refuse_more(path, error)
             raise OutcomeUnknown(f"{path} could not be written: {error}") from error

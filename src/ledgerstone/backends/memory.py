@@ -12,12 +12,14 @@ from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import NotSupported, StoreClosed
 from ledgerstone.model.model import Model
-from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.ports.backend import Progress
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
 A = TypeVar("A")
 
 DURABILITY = "none"
 SCHEMA = 1
+KEY_BYTES = 16
 
 
 def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
@@ -36,6 +38,7 @@ class MemoryBackend:
         self._changes = Changes()
         self._pid = os.getpid()
         self._closed = False
+        self.cursor_key = os.urandom(KEY_BYTES)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -87,14 +90,22 @@ class MemoryBackend:
             return self._model.tenants()
 
     def health(self) -> Health:
-        """Always well while it is open; counts the rows of every table."""
+        """Always well while it is open."""
+        with self._opened():
+            self._check_open()
+        return Health(backend="memory", ok=True, durability=DURABILITY, schema=SCHEMA)
+
+    def stats(self) -> StoreStats:
+        """The rows of every table."""
         with self._opened():
             self._check_open()
             tables = self._model.state.tables()
-            counts = {name: len(table) for name, table in tables.items()}
-        return Health(
-            backend="memory", ok=True, durability=DURABILITY, schema=SCHEMA, counts=counts
-        )
+            return StoreStats(counts={name: len(table) for name, table in tables.items()})
+
+    def backup(self, target: str, progress: Progress) -> None:
+        """Refuse: there are no files."""
+        hint = "copy it into a store on disk: store.admin.copy_to(Store.open(path))"
+        raise NotSupported("backup", "memory", hint)
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""

@@ -14,12 +14,13 @@ import msgspec
 from ledgerstone.backends.postgres_changes import PostgresChanges
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, translate
-from ledgerstone.backends.postgres_facts import Facts, check_durability, read_facts, warnings_of
+from ledgerstone.backends.postgres_facts import check_durability, read_facts, warnings_of
 from ledgerstone.backends.postgres_flusher import AsyncFlusher, BlockingFlusher, Gathering, Slow
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_joined import Joiner
 from ledgerstone.backends.postgres_line import Line, takes
 from ledgerstone.backends.postgres_near import Near
+from ledgerstone.backends.postgres_places import Patience
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import PgDriver
 from ledgerstone.backends.postgres_refusals import (
@@ -27,7 +28,7 @@ from ledgerstone.backends.postgres_refusals import (
     check_rights,
     check_security,
 )
-from ledgerstone.backends.postgres_schema import check_server, prepare_schema
+from ledgerstone.backends.postgres_schema import DIALECT, check_server, prepare_schema
 from ledgerstone.backends.postgres_take import QueueLine, is_queued
 from ledgerstone.backends.postgres_together import await_together, write_together
 from ledgerstone.backends.postgres_urls import Target, parse_target
@@ -40,8 +41,11 @@ from ledgerstone.errors import (
     OutcomeUnknown,
     StoreClosed,
 )
+from ledgerstone.ports.backend import Progress
 from ledgerstone.records.embeddings import Space, VectorRow
-from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.feed import cursor_key
 from ledgerstone.trampoline import run_now
 
 if TYPE_CHECKING:
@@ -58,27 +62,35 @@ def open_postgres(
     durability: str | None = None,
     clock: Clock | None = None,
     pool_size: int | None = None,
+    read_only: bool = False,
 ) -> PostgresBackend:
-    """Connect, look at the server, make or migrate the schema; refuses less than was asked for."""
+    """Connect, look at the server, make or migrate the schema; refuses less than was asked for.
+
+    `read_only`: the schema stays as it is, a role that may only read is enough, and the server
+    refuses every write of these connections.
+    """
     level = durability or "power"
     if level not in DURABILITIES:
         raise InvalidValue("durability", f"postgresql knows power and process, not {level!r}")
     target = parse_target(url, pool_size)
+    if read_only:
+        target = msgspec.structs.replace(target, read_only=True, migrate=False)
     # A test's clock stands in for the database's own.
     stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
     face = Face(blocking_driver, BlockingFlusher, target, stand_in, known=False)
     try:
-        facts = run_now(_inspect(face, target, level))
+        key = run_now(_inspect(face, target, level))
     except LedgerstoneError:
         face.close()
         raise
     except FOREIGN as error:
         face.close()
         raise translate(error, target.shown) from error
-    return PostgresBackend(target, level, stand_in, face, facts)
+    return PostgresBackend(target, level, stand_in, face, key)
 
 
-async def _inspect(face: Face, target: Target, level: str) -> Facts:
+async def _inspect(face: Face, target: Target, level: str) -> bytes:
+    """Refuse a server that will not do, prepare the schema, read the key of cursors."""
     ends_s = monotonic_s() + target.connect_timeout_s
     connection = await face.pool.borrow(ends_s)
     try:
@@ -87,10 +99,12 @@ async def _inspect(face: Face, target: Target, level: str) -> Facts:
         check_durability(facts, level, target.shown)
         limit_s = target.statement_timeout_s
         await prepare_schema(connection, target.schema, limit_s, may_migrate=target.migrate)
-        await check_rights(connection, target.shown, limit_s)
-        await check_feed(connection, target.shown, limit_s)
+        if not target.read_only:
+            await check_rights(connection, target.shown, limit_s)
+            await check_feed(connection, target.shown, limit_s)
         await check_security(connection, target.shown, limit_s, asked=target.rls)
-        return facts
+        halves = await connection.fetch(load(DIALECT)["cursor_key"].text, (), limit_s)
+        return cursor_key(halves)
     finally:
         face.pool.give_back(connection)
 
@@ -98,7 +112,7 @@ async def _inspect(face: Face, target: Target, level: str) -> Facts:
 class Face:
     """The connections of one colour: of all blocking threads, or of one event loop.
 
-    `hot` has a connection of its own, so that readers can not starve it.
+    `hot` has a connection of its own, so that readers cannot starve it.
     """
 
     def __init__(
@@ -113,18 +127,33 @@ class Face:
         limit_s = target.statement_timeout_s
         self.clock = ServerClock(clock)
         self.anchor: AsyncGenerator[None, None] | None = None
-        timeout_s = target.connect_timeout_s
-        self.pool = Pool(make_driver(target, target.pool_size), timeout_s, known=known)
-        self.slow = Interactive(self.pool, target.shown, limit_s, self.clock, brief=not target.rls)
+        patience = Patience(limit_s, target.connect_timeout_s, target.strict)
+        self.pool = Pool(make_driver(target, target.pool_size), patience, known=known)
+        self.slow = Interactive(self.pool, target.shown, self.clock, brief=not target.rls)
         # What waits for a head waits for all that is behind it.
         hot = msgspec.structs.replace(target, lock_timeout_ms=HEAD_WAIT_MS)
-        self._hot_pool = Pool(make_driver(hot, 1), timeout_s, known=True)
-        line = Line(self._hot_pool, limit_s, self.clock, rls=target.rls, lone=target.prepare)
+        self._hot_pool = Pool(make_driver(hot, 1), patience, known=True)
+        line = Line(
+            self._hot_pool,
+            limit_s,
+            self.clock,
+            rls=target.rls,
+            lone=target.prepare,
+            strict=target.strict,
+        )
         self.slow.heads = line.heads
         self.hot = make_flusher(line, self.slow)
-        self._queue_pool = Pool(make_driver(target, 1), timeout_s, known=True)
+        self._queue_pool = Pool(make_driver(target, 1), patience, known=True)
         lone = target.prepare and not target.rls
-        queue = QueueLine(self._queue_pool, limit_s, self.clock, line.heads, line.claims, lone=lone)
+        queue = QueueLine(
+            self._queue_pool,
+            limit_s,
+            self.clock,
+            line.heads,
+            line.claims,
+            lone=lone,
+            strict=target.strict,
+        )
         self.queue = make_flusher(queue, self.slow)
 
     def fast(self, command: Command[Any]) -> Any:
@@ -132,6 +161,11 @@ class Face:
         if takes(command):
             return self.hot
         return self.queue if is_queued(command) else None
+
+    async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+        """What a command will answer, when it is its turn; cancelled before, it is not begun."""
+        begun: asyncio.Future[Any] = await (self.fast(command) or self.slow).begin(command)
+        return begun
 
     def close(self) -> None:
         self._hot_pool.close()
@@ -167,12 +201,12 @@ class PostgresBackend:
     """A store in one schema of a database."""
 
     def __init__(
-        self, target: Target, durability: str, clock: Clock | None, face: Face, facts: Facts
+        self, target: Target, durability: str, clock: Clock | None, face: Face, key: bytes
     ) -> None:
         self._target = target
         self._clock = clock
         self._pid = os.getpid()
-        self._facts = facts
+        self.cursor_key = key
         self._blocking = face
         self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
         self._making = threading.Lock()
@@ -201,17 +235,9 @@ class PostgresBackend:
         return answer
 
     async def awrite(self, command: Command[A]) -> A:
-        """Cancelling the wait does not touch the command."""
-        face = self._face()
-        fast = face.fast(command)
+        """Cancelling the wait does not touch a command that has begun."""
         try:
-            if fast is not None:
-                answer: A = await fast.begin(command)
-            else:
-                import asyncio
-
-                task = asyncio.get_running_loop().create_task(face.slow.write(command))
-                answer = await asyncio.shield(task)
+            answer: A = await (await self._face().begin(command))
         except OutcomeUnknown as error:
             error.spent = True
             raise
@@ -223,7 +249,7 @@ class PostgresBackend:
         return self._told(write_together(self._blocking, commands))
 
     async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
-        """Cancelling the wait touches none of them."""
+        """Cancelling the wait touches none that has begun."""
         return self._told(await await_together(self._face(), commands))
 
     def _told(self, found: list[Any]) -> list[Any]:
@@ -291,22 +317,27 @@ class PostgresBackend:
             raise NotSupported("a list of all tenants", "postgres", hint)
         return [row[0] for row in run_now(self._blocking.slow.ask("list_tenants"))]
 
+    def backup(self, target: str, progress: Progress) -> None:
+        hint = (
+            "use the server's own tools (pg_dump, or a base backup with its write-ahead log), or "
+            "`ledgerstone copy` into a file; see docs/backup.md"
+        )
+        raise NotSupported("backup", "postgres", hint)
+
     def health(self) -> Health:
         self._check_usable()
         return run_now(self._health())
 
     async def _health(self) -> Health:
         slow = self._blocking.slow
-        ends_s = monotonic_s() + self._target.statement_timeout_s
         try:
-            connection = await slow.pool.borrow(ends_s)
+            connection = await slow.pool.borrow()
             try:
                 facts = await read_facts(connection, self._target.statement_timeout_s)
             finally:
                 slow.pool.give_back(connection)
         except FOREIGN as error:
             raise translate(error, self._target.shown) from error
-        counts = (await slow.ask("count_rows"))[0]
         version = (await slow.ask("store_version"))[0][0]
         return Health(
             backend="postgres",
@@ -314,9 +345,17 @@ class PostgresBackend:
             durability=self._capabilities.durability,
             schema=version,
             version=facts.shown_version,
-            sizes_bytes=facts.sizes_bytes,
-            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
             warnings=warnings_of(facts, self._capabilities.durability),
+        )
+
+    def stats(self) -> StoreStats:
+        self._check_usable()
+        slow = self._blocking.slow
+        counts = run_now(slow.ask("count_rows"))[0]
+        sizes = run_now(slow.ask("database_sizes"))[0]
+        return StoreStats(
+            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
+            sizes_bytes={"database": int(sizes[0]), "tables": int(sizes[1])},
         )
 
     def close(self) -> None:

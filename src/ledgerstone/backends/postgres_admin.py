@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ledgerstone.backends.postgres_errors import FOREIGN, translate
 from ledgerstone.backends.postgres_port import PgConnection, ServerSaid
 from ledgerstone.backends.postgres_schema import (
     DIALECT,
+    has_our_functions,
     migrate,
     migrate_in,
     read_version,
@@ -28,38 +29,58 @@ _NO_SUCH_ROLE = "42704"
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}\Z")
 
 
-def versions(url: str) -> tuple[int, int]:
-    """The version of a store's schema, and the one this program needs."""
+class Found(NamedTuple):
+    """The version of a store's schema, the one this program needs, and whether it is all its own.
+
+    `ours`: the functions are those of this program too.
+    """
+
+    version: int
+    wanted: int
+    ours: bool
+
+
+def versions(url: str) -> Found:
+    """What a database has."""
     target = parse_target(url)
 
-    async def look(connection: PgConnection) -> int:
-        return await read_version(connection, target.schema, target.statement_timeout_s)
+    async def look(connection: PgConnection) -> Found:
+        return await _found(connection, target)
 
-    return with_connection(target, look), newest(DIALECT)
+    return with_connection(target, look)
 
 
-def migrate_store(url: str, role: str | None = None) -> tuple[int, int]:
-    """Carry out what is missing; the version that was found, and the one that is there now."""
+def migrate_store(url: str, role: str | None = None) -> Found:
+    """Carry out what is missing; answers what was found."""
     target = parse_target(url)
     rights = "" if role is None else rights_of(role, target.schema)
 
-    async def work(connection: PgConnection) -> int:
-        found = await migrate(connection, target.schema)
+    async def work(connection: PgConnection) -> Found:
+        found = await _found(connection, target)
+        await migrate(connection, target.schema)
         if rights:
             await connection.script(rights, target.statement_timeout_s)
         return found
 
-    return with_connection(target, work), newest(DIALECT)
+    return with_connection(target, work)
+
+
+async def _found(connection: PgConnection, target: Target) -> Found:
+    limit_s = target.statement_timeout_s
+    version = await read_version(connection, target.schema, limit_s)
+    ours = version == newest(DIALECT) and await has_our_functions(connection, limit_s)
+    return Found(version, newest(DIALECT), ours)
 
 
 def migration_script(url: str, since: int | None = None, role: str | None = None) -> str:
     """The SQL that `migrate_store` would run; with `since` the database is not asked."""
-    found = versions(url)[0] if since is None else since
+    there = versions(url) if since is None else Found(since, newest(DIALECT), ours=True)
+    found = there.version
     if not 0 <= found <= newest(DIALECT):
         raise SchemaTooNew("the schema", found, newest(DIALECT))
     schema = parse_target(url).schema
     rights = "" if role is None else rights_of(role, schema)
-    if found == newest(DIALECT) and not rights:
+    if found == newest(DIALECT) and there.ours and not rights:
         return f"-- the schema has version {found}: nothing to do\n"
     return script_after(schema, found) + rights
 

@@ -67,7 +67,7 @@ SECTIONS = (
     Section("put_document", _some(0), _some(1), _some(2)),
     Section("insert_batch", _some(0, 1, 2, 4, 10, 11, 12, 14), _some(3, 5, 6, 7, 8, 9), _some(13)),
     Section("raise_ready", _some(0, 3, 4), _some(1), _some()),
-    Section("complete_claim", _some(0, 2), _some(1), _some()),
+    Section("complete_claim", _some(0, 2), _some(1, 3), _some()),
     Section("settle_ready", _some(0, 2), _some(1), _some()),
     Section("replace_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
     Section("drop_notes", _some(0), _some(1, 2, 3), _some()),
@@ -137,7 +137,7 @@ class Parcel:
                 self.at += (0, 0, 0, 0)
 
     def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
-        """What `apply_planned` is called with; None when a text can not travel as it is."""
+        """What `apply_planned` is called with; None when a text cannot travel as it is."""
         texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
         if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 
+from ledgerstone.backends.postgres_places import Places, wait_on_loop
 from ledgerstone.backends.postgres_pooled import Pooled
 from ledgerstone.backends.postgres_port import (
     BadText,
@@ -88,7 +89,7 @@ class AsyncpgConnection:
             self.drop()
             raise ConnectionLost(f"{type(error).__name__}: {error}") from error
         except BaseException:
-            # A cancelled task: what was sent can not be taken back on this connection.
+            # A cancelled task: what was sent cannot be taken back on this connection.
             self.drop()
             raise
 
@@ -113,7 +114,7 @@ class AsyncpgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places = asyncio.Semaphore(size)
+        self._places = Places(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
         """To the first address that takes us; each gets its share of the time."""
@@ -152,16 +153,8 @@ class AsyncpgDriver:
             raise
         return raw
 
-    async def enter(self, timeout_s: float) -> Place | None:
-        if not self._places.locked():
-            await self._places.acquire()
-            return Place(self._places.release)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._places.acquire()
-        except TimeoutError:
-            return None
-        return Place(self._places.release)
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+        return await wait_on_loop(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -180,7 +173,7 @@ def _not_connected(error: BaseException, waited_s: float) -> NotConnected:
 
 
 async def _teach(raw: asyncpg.Connection) -> None:
-    """How values travel: sums as int, text with what a text column can not hold."""
+    """How values travel: sums as int, text with what a text column cannot hold."""
     await raw.set_type_codec(
         "numeric", schema="pg_catalog", encoder=str, decoder=int, format="text"
     )

@@ -31,14 +31,16 @@ class Claims:
         """A claim as the server just answered it."""
         if len(claim.batches) > PLACES_MAX:
             return
-        places: list[Row] = [(batch.claim_fence, batch.queue) for batch in claim.batches]
+        places: list[Row] = [
+            (batch.claim_fence, batch.queue, claim.token) for batch in claim.batches
+        ]
         with self._lock:
             self._places[tenant, claim.session, claim.id] = places
             if len(self._places) > self._claims_max:
                 self._places.popitem(last=False)
 
     def places(self, key: ClaimKey) -> list[Row] | None:
-        """Fence and queue of each batch, as `claim_places` gives them; None when not known."""
+        """Fence, queue and token of each batch, as `claim_places` has them; None when not known."""
         return self._places.get(key)
 
     def forget(self, key: ClaimKey) -> None:

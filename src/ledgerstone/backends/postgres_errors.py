@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from ledgerstone.backends.postgres_port import (
@@ -53,15 +55,12 @@ FOREIGN = (
     NotConnected,
     BadText,
     OSError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    msgspec.MsgspecError,
+    UnicodeError,
+    msgspec.DecodeError,
+    json.JSONDecodeError,
 )
-"""Everything that is none of our errors and no programming of the caller's."""
+"""What the driver, the network and the decoding of stored values raise. Whatever else comes out of
+a handler is a defect of our own, and stays what it is."""
 
 
 def translate(error: BaseException, where: str) -> LedgerstoneError:
@@ -76,7 +75,7 @@ def translate(error: BaseException, where: str) -> LedgerstoneError:
         return Unavailable(f"the connection to {where} was lost: {error}")
     if isinstance(error, BadText | UnicodeEncodeError):
         return InvalidValue("text", "lone surrogates are only allowed in bodies")
-    # What else a handler raises comes from a row that none of ours would have written.
+    # What does not decode comes from a row that none of ours would have written.
     return Corrupt("database", where, "row", f"{type(error).__name__}; run `ledgerstone verify`")
 
 
@@ -93,7 +92,7 @@ def _said(error: ServerSaid, where: str) -> LedgerstoneError:
     if state == "54000" and "index row" in said:
         return InvalidValue("text", "names of this length do not fit an index; use shorter ones")
     if state in ("22021", "22P05"):
-        return InvalidValue("text", "the server can not keep this text")
+        return InvalidValue("text", "the server cannot keep this text")
     return _passing(state, said, where) or BackendError("postgres", f"{state} {said}")
 
 

@@ -1,4 +1,4 @@
-"""What the server says about itself: version, role, durability, sizes."""
+"""What the server says about itself: version, role, durability, connections."""
 
 from __future__ import annotations
 
@@ -19,18 +19,12 @@ class Facts(msgspec.Struct, frozen=True):
     fsync: str
     synchronous_commit: str
     full_page_writes: str
-    database_bytes: int
-    tables_bytes: int
     connections_max: int
     connections: int
 
     @property
     def shown_version(self) -> str:
         return f"{self.version // 10000}.{self.version % 10000}"
-
-    @property
-    def sizes_bytes(self) -> dict[str, int]:
-        return {"database": self.database_bytes, "tables": self.tables_bytes}
 
 
 async def read_facts(connection: PgConnection, timeout_s: float) -> Facts:
@@ -40,7 +34,7 @@ async def read_facts(connection: PgConnection, timeout_s: float) -> Facts:
 
 
 def check_durability(facts: Facts, level: str, where: str) -> None:
-    """Refuse a server that keeps less than was asked for, and one that can not be written."""
+    """Refuse a server that keeps less than was asked for, and one that cannot be written."""
     if facts.in_recovery:
         raise ReadOnly(f"{where} is a standby; give the primary, or promote it")
     if level != "power":

@@ -13,17 +13,35 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ledgerstone.backends.postgres_line import Job
+from ledgerstone.backends.postgres_overdue import (
+    answered_s,
+    begin_time,
+    drop_overdue,
+    due_s,
+    over,
+    waits_until_s,
+)
+from ledgerstone.backends.postgres_places import Places, wait_on_loop
+from ledgerstone.backends.postgres_port import Place
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.work import EnqueueWork, ListWork
-from ledgerstone.errors import LedgerstoneError, OutcomeUnknown, Timeout, Unavailable
+from ledgerstone.errors import (
+    AccessDenied,
+    LedgerstoneError,
+    NotADatabase,
+    OutcomeUnknown,
+    Unavailable,
+)
 from ledgerstone.records.work import Batch
 from ledgerstone.trampoline import run_now
 
 if TYPE_CHECKING:
     import asyncio
 
+QUEUE_MAX = 1024
+"""How many commands of an event loop are planned, sent or answered; the others wait outside."""
 AT_ONCE = 32
 """How many waiters are woken in one round of an event loop."""
 LOOK_S = 1.0
@@ -44,6 +62,8 @@ class Gathering(Protocol):
     """Commands that wait, the call that carries a group of them out, and what became of them."""
 
     limit_s: float
+    strict: bool
+    """Whether waiting is a part of that time; else one waits while the server answers others."""
     waiting: deque[Job]
     ended: list[Job]
 
@@ -76,6 +96,7 @@ class BlockingFlusher:
         self._sent: list[Job] = []
         """What is in a call now. Its sender may be done before: by its deadline, or sent the slow
         way by another that gave up."""
+        self._answered_s = 0.0
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
@@ -141,7 +162,7 @@ class BlockingFlusher:
 
     def _answer(self, job: Job) -> Any:
         if job.slow:
-            return run_now(_carry_out(job, self._slow))
+            return run_now(_carry_out(job, self._slow, strict=self._line.strict))
         if job.error is not None:
             raise job.error
         return job.answer
@@ -166,7 +187,7 @@ class BlockingFlusher:
     def _wait(self, job: Job) -> None:
         """Until the command is done, or this thread is to send."""
         bell = job.future
-        while not bell.acquire(timeout=min(max(job.ends_s - monotonic_s(), 0), LOOK_S)):
+        while not bell.acquire(timeout=min(max(self._left_s(job), 0), LOOK_S)):
             with self._gate:
                 if job.done or self._sender is job:
                     return
@@ -174,8 +195,11 @@ class BlockingFlusher:
                     # Whoever was to send was stopped before it could hand that on.
                     self._sender = job
                     return
-                if job.ends_s <= monotonic_s():
-                    raise _over(began=not self._abandon(job) or job.unsure)
+                if self._left_s(job) <= 0:
+                    raise over(began=not self._abandon(job) or job.unsure)
+
+    def _left_s(self, job: Job) -> float:
+        return due_s(self._line, job, self._answered_s) - monotonic_s()
 
     def _abandon(self, job: Job) -> bool:
         """Nobody waits for it any more; False when it was begun."""
@@ -185,14 +209,16 @@ class BlockingFlusher:
     def _send(self, job: Job) -> None:
         line = self._line
         with self._gate:
-            _drop_overdue(line)
+            drop_overdue(line, self._answered_s)
             group = self._sent = [] if job.done else line.take()
+            begin_time(line, group)
         judged, unsure = None, True
         try:
             if group:
                 # Whatever else goes wrong in there is said by the slow way.
                 with suppress(Exception):
                     judged, unsure = run_now(line.call(group)), False
+                    self._answered_s = answered_s(judged, self._answered_s)
         finally:
             # After a Ctrl-C too: nobody may wait for ever, whoever was in that call.
             with self._gate:
@@ -245,13 +271,26 @@ class AsyncFlusher:
         things, each of which drives the other's code out of the processor's caches."""
         self._sender: asyncio.Task[None] | None = None
         self._slow_ones: set[asyncio.Task[None]] = set()
+        self._inside = Places(QUEUE_MAX)
+        self._answered_s = 0.0
 
-    def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+    async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+        """Wait until there is room, outside, where nothing is planned yet; what it will answer."""
+        line, start_s = self._line, monotonic_s()
+        due = lambda: waits_until_s(line, start_s, self._answered_s)  # noqa: E731
+        place = await wait_on_loop(self._inside, due)
+        if place is None:
+            raise over(began=False)
+        return self.start(command, place, start_s if line.strict else None)
+
+    def start(
+        self, command: Command[Any], place: Place | None = None, start_s: float | None = None
+    ) -> asyncio.Future[Any]:
         """Let it wait for the next call; what it will answer. Cancelling the future does not touch
         the command."""
-        job = Job(command, monotonic_s() + self._line.limit_s)
+        ends_s = (start_s or monotonic_s()) + self._line.limit_s
         future: asyncio.Future[Any] = self._loop.create_future()
-        job.future = future
+        job = Job(command, ends_s, future=future, place=place)
         self._came.append(job)
         if self._sender is None:
             # It begins after this round of the loop: all that its tasks send by then is one group.
@@ -273,14 +312,16 @@ class AsyncFlusher:
         try:
             while line.waiting or self._came:
                 self._admit()
-                _drop_overdue(line)
+                drop_overdue(line, self._answered_s)
                 group = line.take()
+                begin_time(line, group)
                 judged, unsure = None, True
                 try:
                     if group:
                         # Whatever else goes wrong in there is said by the slow way.
                         with suppress(Exception):
                             judged, unsure = await line.call(group), False
+                            self._answered_s = answered_s(judged, self._answered_s)
                 finally:
                     line.settle(group, judged, unsure=unsure)
                     self._deliver()
@@ -305,7 +346,7 @@ class AsyncFlusher:
 
     async def _go_slow(self, job: Job) -> None:
         try:
-            answer = await _carry_out(job, self._slow)
+            answer = await _carry_out(job, self._slow, strict=self._line.strict)
         except BaseException as error:
             _tell(job, None, error)
             if not isinstance(error, Exception):
@@ -314,22 +355,10 @@ class AsyncFlusher:
             _tell(job, answer, None)
 
 
-def _drop_overdue(line: Gathering) -> None:
-    """Who waited until the time was over is told so, and not sent."""
-    now_s = monotonic_s()
-    for job in [job for job in line.waiting if job.ends_s <= now_s]:
-        job.error = _over(began=job.unsure)
-        line.withdraw(job)
-
-
-def _over(*, began: bool) -> LedgerstoneError:
-    if began:
-        return OutcomeUnknown("the server did not answer in time; repeat the call")
-    return Timeout("the time for this call is over; nothing was sent")
-
-
 def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
-    future = job.future
+    future, place = job.future, job.place
+    if place is not None:
+        place.leave()
     if future.done():
         return
     if error is not None:
@@ -338,19 +367,20 @@ def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
         future.set_result(answer)
 
 
-async def _carry_out(job: Job, slow: Slow) -> Any:
+async def _carry_out(job: Job, slow: Slow, *, strict: bool) -> Any:
     """The interactive way. A command that may be there already is repeated, which finds it by its
-    turn, token or id; when that can not be done, nobody knows."""
+    turn, token or id; when that cannot be done, nobody knows."""
     command = job.command
     try:
         if job.unsure and isinstance(command, EnqueueWork):
             return await _find_batch(command, slow)
-        answer = await slow.write(command, job.ends_s, unsure=job.unsure)
-    except Unavailable as error:
+        ends_s = job.ends_s if strict or job.began else None
+        answer = await slow.write(command, ends_s, unsure=job.unsure)
+    except (Unavailable, AccessDenied, NotADatabase) as error:
         if not job.unsure:
             raise
         raise OutcomeUnknown(
-            f"the connection was lost while the command was under way ({error}); repeat the call"
+            f"the connection was lost while the command was under way ({error})"
         ) from error
     if job.unsure and isinstance(command, ReleaseLease) and answer is False:
         raise OutcomeUnknown("the lease is gone: by this call, or before it")

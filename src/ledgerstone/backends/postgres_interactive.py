@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, needs_fresh, repeats, translate
@@ -17,7 +17,7 @@ from ledgerstone.backends.postgres_heads import Heads, learn_made
 from ledgerstone.backends.postgres_locks import locks_of
 from ledgerstone.backends.postgres_outcomes import Outcomes, Sent
 from ledgerstone.backends.postgres_pool import Pool
-from ledgerstone.backends.postgres_port import ConnectionLost, PgConnection, ServerSaid
+from ledgerstone.backends.postgres_port import ConnectionLost, PgConnection, Place, ServerSaid
 from ledgerstone.backends.postgres_reads import AskedForMore, may_be_brief, read_briefly
 from ledgerstone.backends.postgres_tx import PgTx, statements
 from ledgerstone.backends.postgres_verify import READS
@@ -26,6 +26,9 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.sql.handlers import WRITES
 from ledgerstone.sql.tx import Row
+
+if TYPE_CHECKING:
+    import asyncio
 
 ROUNDS = 8
 LOST_ROUNDS = 50
@@ -43,27 +46,40 @@ A = TypeVar("A")
 class Interactive:
     """Commands and queries of one face, one transaction each."""
 
-    def __init__(
-        self, pool: Pool, where: str, limit_s: float, clock: ServerClock, *, brief: bool
-    ) -> None:
+    def __init__(self, pool: Pool, where: str, clock: ServerClock, *, brief: bool) -> None:
         self.pool = pool
         self.where = where
-        self.limit_s = limit_s
         self.heads: Heads | None = None
         self._clock = clock
         self._outcomes = Outcomes(pool, where)
-        # One statement, without a transaction around it, can not say whose rows it may see.
+        # One statement, without a transaction around it, cannot say whose rows it may see.
         self._brief = brief
 
     async def write(
-        self, command: Command[Any], ends_s: float | None = None, *, unsure: bool = False
+        self,
+        command: Command[Any],
+        ends_s: float | None = None,
+        *,
+        unsure: bool = False,
+        place: Place | None = None,
     ) -> Any:
         """The answer; an error of ours, and then nothing was written, or OutcomeUnknown.
 
         `ends_s`: the deadline, when some of the time has been spent already. `unsure`: the command
-        may have been carried out already, over a connection that was lost.
+        may have been carried out already, over a connection that was lost. `place`: of the pool,
+        when the caller has one already.
         """
-        return await self._again(self._once, command, ends_s, lost=unsure)
+        return await self._again(self._once, command, ends_s, lost=unsure, place=place)
+
+    async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+        """Wait for a place on the running loop, then go on whether somebody waits or not."""
+        import asyncio
+
+        start_s = monotonic_s()
+        place = await self.pool.enter()
+        ends_s = self.pool.patience.ends_s(start_s)
+        work = self.write(command, ends_s, place=place)
+        return asyncio.shield(asyncio.get_running_loop().create_task(work))
 
     async def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """All queries from one snapshot."""
@@ -80,12 +96,30 @@ class Interactive:
         ends_s: float | None = None,
         *,
         lost: bool = False,
+        place: Place | None = None,
+    ) -> A:
+        """In its turn, which it keeps until the end; what has begun elsewhere goes first."""
+        start_s = monotonic_s()
+        if place is None:
+            place = await self.pool.enter(ends_s, first=ends_s is not None)
+        try:
+            if ends_s is None:
+                ends_s = self.pool.patience.ends_s(start_s)
+            return await self._repeated(work, what, ends_s, lost)
+        finally:
+            place.leave()
+
+    async def _repeated(
+        self,
+        work: Callable[[W, float, bool], Coroutine[Any, Any, A]],
+        what: W,
+        ends_s: float,
+        lost: bool,
     ) -> A:
         """Until it is done, the time is over, or others were faster too often.
 
         The last argument of `work` says that a connection was lost before.
         """
-        ends_s = monotonic_s() + self.limit_s if ends_s is None else ends_s
         try:
             for n in range(1, LOST_ROUNDS + 1):
                 try:
@@ -107,7 +141,7 @@ class Interactive:
         raise AssertionError("the last round answers or raises")
 
     async def _once(self, command: Command[Any], ends_s: float, lost_before: bool) -> Any:
-        connection = await self.pool.borrow(ends_s)
+        connection = await self.pool.connection(ends_s)
         lost = None
         try:
             answer, sent = await self._run(connection, command, ends_s, lost_before)
@@ -147,7 +181,7 @@ class Interactive:
     async def _read(
         self, queries: Sequence[Query[Any]], ends_s: float, lost_before: bool
     ) -> list[Any]:
-        connection = await self.pool.borrow(ends_s)
+        connection = await self.pool.connection(ends_s)
         tx = PgTx(connection, ends_s)
         try:
             if self._brief and len(queries) == 1 and may_be_brief(queries[0]):
@@ -178,7 +212,7 @@ class Interactive:
         return await handler(tx, query)
 
     async def _ask(self, query: str, ends_s: float, lost_before: bool) -> list[tuple[Any, ...]]:
-        connection = await self.pool.borrow(ends_s)
+        connection = await self.pool.connection(ends_s)
         try:
             left_s = max(ends_s - monotonic_s(), 0.001)
             return await connection.fetch(statements()[query].text, (), left_s)
@@ -226,7 +260,7 @@ _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 async def _roll_back(connection: PgConnection, tx: PgTx, why: Exception) -> None:
-    """End the transaction; a connection that can not do so at once is let go.
+    """End the transaction; a connection that cannot do so at once is let go.
 
     After a Ctrl-C or a cancelled task nothing is awaited: the pool lets the connection go.
     """

@@ -28,7 +28,13 @@ from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_heads import Heads, Key
 from ledgerstone.backends.postgres_plan import ENQUEUED, MAKES_RUN, Plan, Unplanned, plan
 from ledgerstone.backends.postgres_pool import Pool
-from ledgerstone.backends.postgres_port import BadText, ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.backends.postgres_port import (
+    BadText,
+    ConnectionLost,
+    NotConnected,
+    Place,
+    ServerSaid,
+)
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
@@ -63,6 +69,7 @@ class Job(msgspec.Struct, eq=False):
     wants: int = 0
     tries: int = 0
     bytes: int = 0
+    began: bool = False
     lost_seq: int | None = None
     done: bool = False
     slow: bool = False
@@ -70,6 +77,7 @@ class Job(msgspec.Struct, eq=False):
     answer: Any = None
     error: BaseException | None = None
     future: Any = None
+    place: Place | None = None
 
     def __post_init__(self) -> None:
         self.key = session_of(self.command)
@@ -125,13 +133,21 @@ class Line:
     """What waits, what is known, and what became of a call."""
 
     def __init__(
-        self, pool: Pool, limit_s: float, clock: ServerClock, *, rls: bool, lone: bool = False
+        self,
+        pool: Pool,
+        limit_s: float,
+        clock: ServerClock,
+        *,
+        rls: bool,
+        lone: bool = False,
+        strict: bool = True,
     ) -> None:
         self.heads = Heads()
         self.claims = Claims()
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
         self.limit_s = limit_s
+        self.strict = strict
         self._pool = pool
         self._clock = clock
         self._rls = rls
@@ -208,7 +224,7 @@ class Line:
                 runs.add(run)
             group.append(job)
             size += job.bytes
-        # In one go, so that a Ctrl-C can not lose any of them.
+        # In one go, so that a Ctrl-C cannot lose any of them.
         self.waiting = later
         return group
 
@@ -319,7 +335,7 @@ class Line:
         who = asked[0].key[0] if self._rls else None
         arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
         if arguments is None:
-            raise BadText("a text that can not travel as it is")
+            raise BadText("a text that cannot travel as it is")
         rows = await self._fetch(group, statements()["apply_planned"].text, arguments)
         judged = read_answer(rows, asked)
         self._clock.seen(judged.clock_us)

@@ -28,7 +28,7 @@ from ledgerstone.commands import tickets as ticket_commands
 from ledgerstone.commands import transfer as transfer_commands
 from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands
-from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.turns import CommitTurn, FindTurn
 
 BYTES, MEMORIES, ARTIFACTS, USAGE, TICKETS = "b", "m", "a", "u", "t"
 # Where the fences of new sessions begin: shared by all who make or purge one.
@@ -117,6 +117,13 @@ def _copied(command: session_commands.CopySession) -> Locks:
     return Locks(sessions=[command.source, target], shared=[BYTES, USAGE, FLOOR], alone=alone)
 
 
+def _raised(command: restored_commands.RaiseFences) -> Locks:
+    """All heads of the tenant are locked by the statement itself, in the order of their numbers."""
+    if command.session:
+        return Locks(sessions=[command.session])
+    return Locks(alone=[FLOOR])
+
+
 def _alone(*names: str) -> Callable[[Any], Locks]:
     return lambda command: Locks(alone=list(names))
 
@@ -147,6 +154,8 @@ def _upload(command: Any) -> Locks:
 
 SPECIAL: dict[type, Callable[[Any], Locks]] = {
     CommitTurn: _commit,
+    # The commit that it waits for may be the one that makes the session.
+    FindTurn: lambda c: Locks(sessions=[c.session], shared=[_making(c.session)]),
     session_commands.CreateSession: _made,
     session_commands.PutSession: _made,
     session_commands.GetOrCreateSession: _found_or_made,
@@ -157,7 +166,8 @@ SPECIAL: dict[type, Callable[[Any], Locks]] = {
     session_commands.SweepPurged: _alone("sweep", MEMORIES, ARTIFACTS, USAGE, BYTES),
     session_commands.CopySession: _copied,
     transfer_commands.ImportRows: _alone("import", MEMORIES, ARTIFACTS, USAGE, BYTES, FLOOR),
-    restored_commands.RaiseFloor: _alone(FLOOR),
+    transfer_commands.MarkCopy: _alone("import"),
+    restored_commands.RaiseFences: _raised,
     run_commands.PutRun: _run,
     run_commands.UpdateRun: lambda c: Locks(runs=[c.id], alone=[f"r:{c.id}"]),
     ticket_commands.ResolveTicket: lambda c: Locks(tickets=[c.id], alone=[f"t:{c.id}"]),

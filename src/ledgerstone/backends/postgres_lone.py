@@ -92,7 +92,7 @@ def fits(plan: Plan | None) -> bool:
 
 
 def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | None:
-    """The statement and its arguments; None when a text can not travel as it is."""
+    """The statement and its arguments; None when a text cannot travel as it is."""
     writes, head, before = plan.writes, plan.after.head, plan.before
     nodes, turn = writes["insert_node"], writes["insert_turn"][0]
     texts = _texts(nodes)

@@ -67,7 +67,7 @@ def _completing(plan: Plan, now_us: int | None) -> Call | None:
     revision, turn, kind, hash, link, moment_us, leaf, first_ord, count, usage, effects = row[1:]
     if count or link != after[21] or moment_us != after[UPDATED]:
         return None
-    _, claim, batches = plan.writes["complete_claim"][0]
+    _, claim, batches, proof = plan.writes["complete_claim"][0]
     _, queue, floor_us = plan.writes["settle_ready"][0]
     recency = plan.writes.get("move_recency")
     more = {"queue": queue, "recency": None if recency is None else recency[0][1]}
@@ -75,7 +75,7 @@ def _completing(plan: Plan, now_us: int | None) -> Call | None:
     text = _text("complete_alone", given)
     return text, (
         *_standing(plan.key[0], plan.before),
-        *(now_us, plan.live, turn, claim, batches),
+        *(now_us, plan.live, turn, claim, batches, proof),
         *(revision, moment_us, link, *after[15:20], kind, hash, leaf, first_ord, usage, effects),
         *(() if queue is None else (queue,)),
         floor_us,

@@ -22,7 +22,7 @@ _ARRAYS = {int: "bigint[]", bool: "bigint[]", str: "text[]", bytes: "bytea[]"}
 class ManyInsert:
     """A statement that can take many rows at once; `of` answers None for all others.
 
-    An upsert can not meet one of its own rows: `fits` says whether that could happen.
+    An upsert cannot meet one of its own rows: `fits` says whether that could happen.
     """
 
     def __init__(self, head: str, tail: str, keys: tuple[int, ...]) -> None:

@@ -24,6 +24,8 @@ from ledgerstone.sql.tx import Row
 DIMENSION_MAX = 4000
 CHUNK_ROWS = 500
 INDEX_TIMEOUT_S = 3600.0
+KNOWN_MAX = 10_000
+"""Maximum spaces whose position is kept; beyond that, all are asked for again."""
 _HINT = "let a role that may CREATE EXTENSION vector open the store once with vectors='pgvector'"
 _NO_RIGHT = "42501"
 _DROPPED = ("42P01", "42883", "42704")
@@ -60,7 +62,7 @@ class Near:
 
     async def is_there(self, pool: Pool) -> bool:
         """Whether it was made."""
-        connection = await pool.borrow(monotonic_s() + self._limit_s)
+        connection = await pool.borrow()
         try:
             return bool((await self._fetch(connection, "near_is_there"))[0][0])
         except ServerSaid:
@@ -72,7 +74,7 @@ class Near:
         """Make it; NotSupported when the server has no pgvector, or the role may not."""
         if await self.is_there(pool):
             return
-        connection = await pool.borrow(monotonic_s() + self._limit_s)
+        connection = await pool.borrow()
         try:
             text = dict(sql_files("nearness"))["postgres.sql"]
             await connection.script(f"BEGIN;\n{text}\nCOMMIT", self._limit_s)
@@ -91,7 +93,7 @@ class Near:
         if spot is None or space.dimension > DIMENSION_MAX:
             return None
         try:
-            connection = await pool.borrow(monotonic_s() + self._limit_s)
+            connection = await pool.borrow()
             try:
                 await self._follow(connection, tenant, space)
                 given = (tenant, space.model, kind, space.dimension, spot, most)
@@ -122,6 +124,8 @@ class Near:
                 if error.sqlstate != _NO_RIGHT:
                     raise
             self._indexed.add(space.dimension)
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
         self._known[key] = wanted
 
     async def _step(self, connection: PgConnection, tenant: str, model: str) -> bool:

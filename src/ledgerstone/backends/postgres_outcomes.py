@@ -48,7 +48,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class Outcomes:
-    """Asks what became of transactions, through any connection of the pool."""
+    """Asks what became of transactions, for calls that have a place in the pool."""
 
     def __init__(self, pool: Pool, where: str) -> None:
         self._pool = pool
@@ -103,7 +103,7 @@ class Outcomes:
             await self._pool.driver.pause(ASK_PAUSE_S)
 
     async def _ask(self, sent: Sent, ends_s: float, *, end_it: bool) -> str | None:
-        connection = await self._pool.borrow(ends_s)
+        connection = await self._pool.connection(ends_s)
         try:
             tx = PgTx(connection, ends_s)
             if end_it:
@@ -121,7 +121,4 @@ class Outcomes:
         return status
 
     def _unknown(self, why: str) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"the connection to {self._where} was lost around the commit ({why}); repeat the "
-            "call to learn its outcome"
-        )
+        return OutcomeUnknown(f"the connection to {self._where} was lost around the commit ({why})")

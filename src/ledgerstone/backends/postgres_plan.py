@@ -1,6 +1,6 @@
 """A command planned: the shared handler runs over what this process knows, its writes are recorded.
 
-Reads are answered from `Known`; what can not be answered raises `Unplanned`, and the command goes
+Reads are answered from `Known`; what cannot be answered raises `Unplanned`, and the command goes
 the slow way. The server compares what was assumed before any of the writes is carried out.
 """
 
@@ -14,7 +14,14 @@ import msgspec
 from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_heads import STATE_BYTES_MAX, Key, Known, keep_run
 from ledgerstone.commands import Command
-from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved, SessionDeleted
+from ledgerstone.errors import (
+    ClaimLost,
+    Fenced,
+    LeaseExpired,
+    LeaseHeld,
+    RevisionMoved,
+    SessionDeleted,
+)
 from ledgerstone.sql.handlers import WRITES
 from ledgerstone.sql.tx import Row
 from ledgerstone.trampoline import run_now
@@ -70,6 +77,9 @@ def plan(
     tx = PlanTx(made, claims)
     try:
         made.answer = run_now(WRITES[type(command)](tx, command))
+    except ClaimLost:
+        # Who owns a batch does not follow from the head.
+        raise Unplanned("claim_places") from None
     except REFUSALS as error:
         made.error = error
         made.writes, made.run = {}, None
@@ -238,8 +248,9 @@ class PlanTx:
         rows.append(row)
 
     def complete_claim(self, row: Row) -> None:
-        """With the number of its batches: the server looks whether they are all there."""
-        row = (*row, len(self.claim_places(*row)))
+        """With the number of its batches and its token: the server looks whether all are there."""
+        places = self.claim_places(*row)
+        row = (*row, len(places), places[0][2])
         self._plan.writes.setdefault("complete_claim", []).append(row)
 
     def drop_empty(self, row: Row) -> None:

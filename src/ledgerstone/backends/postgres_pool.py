@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from functools import partial
 
+from ledgerstone.backends.postgres_places import Patience
 from ledgerstone.backends.postgres_port import (
     ConnectionLost,
     NotConnected,
     PgConnection,
     PgDriver,
+    Place,
     ServerSaid,
 )
 from ledgerstone.clock import monotonic_s
@@ -31,30 +34,50 @@ class Pool:
     being restarted, or another one takes over.
     """
 
-    def __init__(self, driver: PgDriver, connect_timeout_s: float, *, known: bool = False) -> None:
+    def __init__(self, driver: PgDriver, patience: Patience, *, known: bool = False) -> None:
         self.driver = driver
-        self._connect_timeout_s = connect_timeout_s
+        self.patience = patience
         self._idle: list[PgConnection] = []
         self.known = known
         self.closed = False
+        self._answered_s = 0.0
 
-    async def borrow(self, ends_s: float) -> PgConnection:
-        """A connection that works; Busy when all are in use until the deadline."""
+    async def enter(self, ends_s: float | None = None, *, first: bool = False) -> Place:
+        """The right to use one connection at a time, given in the order of asking.
+
+        Busy at the deadline; without one, when the server has answered nobody for so long as a
+        call may take. `first`: before all others.
+        """
         start_s = monotonic_s()
-        place = await self.driver.enter(ends_s - start_s)
+        place = await self.driver.enter(partial(self._due_s, start_s, ends_s), first=first)
         if place is None:
             raise Busy(
                 f"all connections of the pool were in use for {monotonic_s() - start_s:.3g} s; "
-                "raise pool_size, or do less at once"
+                + self.patience.advice
             )
+        return place
+
+    def _due_s(self, start_s: float, ends_s: float | None) -> float:
+        if ends_s is not None:
+            return ends_s
+        return self.patience.due_s(start_s, self._answered_s)
+
+    async def borrow(self, ends_s: float | None = None) -> PgConnection:
+        """A connection that works, and a place with it; Busy as `enter` says."""
+        start_s = monotonic_s()
+        place = await self.enter(ends_s)
         try:
-            connection = await self._idle_one(ends_s) or await self._new_one(ends_s)
+            connection = await self.connection(ends_s or self.patience.ends_s(start_s))
         except BaseException:
             # Whoever keeps the error would keep the place as well.
             place.leave()
             raise
         connection.place = place
         return connection
+
+    async def connection(self, ends_s: float) -> PgConnection:
+        """A connection that works, for one who has a place."""
+        return await self._idle_one(ends_s) or await self._new_one(ends_s)
 
     def give_back(self, connection: PgConnection) -> None:
         """Keep it for the next one; what is broken, in the middle of something or late is let go.
@@ -63,6 +86,8 @@ class Pool:
         """
         place, connection.place = connection.place, None
         connection.used_s = monotonic_s()
+        if connection.is_clean:
+            self._answered_s = connection.used_s
         if connection.is_clean and not self.closed:
             self._idle.append(connection)
         else:
@@ -100,7 +125,7 @@ class Pool:
 
     async def _new_one(self, ends_s: float) -> PgConnection:
         """Connect, again and again while the server starts, restarts or is full."""
-        last_s = min(ends_s, monotonic_s() + self._connect_timeout_s)
+        last_s = min(ends_s, monotonic_s() + self.patience.connect_s)
         pause_s = FIRST_PAUSE_S
         while True:
             left_s = max(last_s - monotonic_s(), 0.001)

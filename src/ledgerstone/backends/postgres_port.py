@@ -61,7 +61,7 @@ _PASSING = ("57P03", "57P01", "57P02", "53300")
 
 
 class BadText(Exception):
-    """A text that UTF-8 can not express."""
+    """A text that UTF-8 cannot express."""
 
 
 class Place:
@@ -123,8 +123,8 @@ class PgDriver(Protocol):
 
     async def connect(self, timeout_s: float) -> PgConnection: ...
 
-    async def enter(self, timeout_s: float) -> Place | None:
-        """A place in the pool; None when no one left in time."""
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+        """A place in the pool, in the order of asking; None when none was left until `due`."""
         ...
 
     async def pause(self, seconds: float) -> None: ...

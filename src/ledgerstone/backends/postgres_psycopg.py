@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import struct
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -17,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 
+from ledgerstone.backends.postgres_places import Places, wait_in_thread
 from ledgerstone.backends.postgres_pooled import Pooled
 from ledgerstone.backends.postgres_port import (
     BadText,
@@ -131,7 +131,7 @@ class PsycopgConnection:
         except psycopg.Error as error:
             raise self._judge(error) from error
         except BaseException:
-            # Ctrl-C, for one: what was sent can not be taken back on this connection.
+            # Ctrl-C, for one: what was sent cannot be taken back on this connection.
             self.drop()
             raise
 
@@ -182,9 +182,7 @@ class PsycopgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places: queue.SimpleQueue[Place] = queue.SimpleQueue()
-        for _ in range(size):
-            self._free_a_place()
+        self._places = Places(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
         """To the first address that takes us; each gets its share of the time."""
@@ -214,14 +212,8 @@ class PsycopgDriver:
         teach(raw.adapters)
         return raw
 
-    async def enter(self, timeout_s: float) -> Place | None:
-        try:
-            return self._places.get(timeout=max(timeout_s, 0))
-        except queue.Empty:
-            return None
-
-    def _free_a_place(self) -> None:
-        self._places.put(Place(self._free_a_place))
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+        return wait_in_thread(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251 (this face blocks)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 from ledgerstone.backends.postgres_port import NotConnected, PgConnection
-from ledgerstone.errors import Busy, LedgerstoneError, NotSupported, Unavailable
+from ledgerstone.errors import (
+    AccessDenied,
+    Busy,
+    LedgerstoneError,
+    NotADatabase,
+    NotSupported,
+    Unavailable,
+)
 from ledgerstone.sql.catalogue import load
 
 SHOWN_MAX = 3
-_NEXT = (
-    (("28P01", "password authentication failed"), "check user and password in the url"),
+_DENIED = (
+    (("28P01", "authentication failed for user"), "check user and password in the url"),
     (("", "no password supplied"), "give one in the url, in PGPASSWORD or in a password file"),
     (("", "not permitted to log in"), "give it LOGIN, or check the user in the url"),
-    (("", "CONNECT privilege"), "GRANT CONNECT ON DATABASE ... TO the role"),
+    (("42501", "permission denied for database"), "GRANT CONNECT ON DATABASE ... TO the role"),
+    (("28000", "no pg_hba.conf entry"), "check the role, or allow it in pg_hba.conf"),
+)
+"""What stays so until a person changes the url or the server."""
+_NEXT = (
     (("", "does not support SSL"), "turn ssl on in the server, or leave sslmode out of the url"),
     (("", "certificate"), "check sslmode, sslrootcert, sslcert and sslkey in the url"),
-    (("28000", "no pg_hba.conf entry"), "check the role, or allow it in pg_hba.conf"),
-    (("3D000", '" does not exist'), "create it with `createdb`, or check the name in the url"),
     (("57P03", "starting up"), "wait until it has started"),
     (
         ("08P01", "unsupported startup parameter"),
@@ -33,6 +44,8 @@ _NEXT = (
     (("", "read-write"), "none of the hosts is a primary"),
     (("", "invalid "), "check the options in the url"),
 )
+_NO_ROLE = re.compile('role ".*" does not exist')
+_NO_DATABASE = re.compile('database ".*" does not exist')
 _CROWDED = ("too many clients", "too many connections")
 
 
@@ -41,22 +54,32 @@ def not_connected(error: NotConnected, where: str) -> LedgerstoneError:
     if error.sqlstate == "53300" or any(words in error.message for words in _CROWDED):
         return Busy(f"{where} takes no more connections; use fewer, or a pooler")
     said = " ".join(error.message.split())
-    if 'role "' in said and "does not exist" in said:
-        return Unavailable(f"can not connect to {where}: {said}; check the user in the url")
-    for (sqlstate, words), advice in _NEXT:
-        if error.sqlstate == sqlstate != "" or words in said:
-            return Unavailable(f"can not connect to {where}: {said}; {advice}")
-    return Unavailable(f"can not connect to {where}: {said}; check the url")
+    text = f"cannot connect to {where}: {said}; "
+    if _NO_ROLE.search(said):
+        return AccessDenied(text + "check the user in the url")
+    if advice := _advice(_DENIED, error.sqlstate, said):
+        return AccessDenied(text + advice)
+    if error.sqlstate == "3D000" or _NO_DATABASE.search(said):
+        return NotADatabase(text + "create it with `createdb`, or check the name in the url")
+    return Unavailable(text + (_advice(_NEXT, error.sqlstate, said) or "check the url"))
+
+
+def _advice(known: tuple[tuple[tuple[str, str], str], ...], sqlstate: str, said: str) -> str:
+    """The next step of the first entry that fits; empty when none does."""
+    for (state, words), advice in known:
+        if sqlstate == state != "" or words in said:
+            return advice
+    return ""
 
 
 async def check_rights(connection: PgConnection, where: str, timeout_s: float) -> None:
-    """NotSupported, naming the GRANT, when the role lacks what every store needs."""
+    """AccessDenied, naming the GRANT, when the role lacks what every store needs."""
     rows = await connection.fetch(load("postgres")["missing_rights"].text, (), timeout_s)
     if not rows:
         return
     grants = "; ".join(row[0] for row in rows[:SHOWN_MAX])
     more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
-    raise NotSupported("this role", where, f"it lacks rights: {grants}{more}")
+    raise AccessDenied(f"this role lacks rights in {where}; {grants}{more}")
 
 
 async def check_feed(connection: PgConnection, where: str, timeout_s: float) -> None:
@@ -92,8 +115,11 @@ async def check_security(
 def no_right(message: str, where: str) -> LedgerstoneError:
     """What the server said about a missing right, and which GRANT mends it."""
     kind, _, name = message.removeprefix("permission denied for ").partition(" ")
+    if name == "store":
+        hint = "what goes over all tenants needs the owner of the tables, or BYPASSRLS"
+        return AccessDenied(f"{where}: {message}; {hint}")
     hint = _GRANTS.get(kind, "GRANT it what `ledgerstone migrate --rls ROLE --sql` prints")
-    return NotSupported(message, where, hint.format(name=name))
+    return AccessDenied(f"{where}: {message}; {hint.format(name=name)}")
 
 
 _GRANTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledgerstone.backends.postgres_port import PgConnection, ServerSaid
 from ledgerstone.errors import NotADatabase, NotSupported, SchemaTooNew, SchemaTooOld
 from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.migrate import functions, migrations, newest
+from ledgerstone.sql.migrate import functions, layout, migrations, newest
 from ledgerstone.sql.texts import sql_files
 
 DIALECT = "postgres"
@@ -15,6 +15,9 @@ _MISSING = ("42P01", "3F000")
 _FOREIGN = ("42703", "42883")
 _EXISTS = "42P07"
 _TAKEN = "the schema {} has a table {} of somebody else; choose another one with ?schema="
+_OTHERS = (
+    "another version of ledgerstone made them; end its processes, then run `ledgerstone migrate`"
+)
 _NOTHING = "no store is there yet: `ledgerstone migrate` makes one, or check database and schema"
 
 
@@ -26,6 +29,8 @@ async def prepare_schema(
     if version > newest(DIALECT):
         raise SchemaTooNew(f"the schema {schema}", version, newest(DIALECT))
     if version == newest(DIALECT):
+        if not await has_our_functions(connection, timeout_s):
+            raise NotSupported(f"the functions of the schema {schema}", DIALECT, _OTHERS)
         return
     if not may_migrate:
         hint = "`ledgerstone migrate` does it" if version else _NOTHING
@@ -48,6 +53,15 @@ async def read_version(connection: PgConnection, schema: str, timeout_s: float) 
             raise NotADatabase(_TAKEN.format(schema, "store")) from error
         raise
     return int(rows[0][0]) if rows else 0
+
+
+async def has_our_functions(connection: PgConnection, timeout_s: float) -> bool:
+    """Whether the functions there take what this program sends: arrays whose places have meaning.
+
+    They are replaced by an explicit migration only, since processes of the other version call them.
+    """
+    rows = await connection.fetch(load(DIALECT)["store_functions"].text, (), timeout_s)
+    return bool(rows) and rows[0][0] == layout(DIALECT)
 
 
 async def migrate(connection: PgConnection, schema: str) -> int:
@@ -75,7 +89,7 @@ async def migrate_in(connection: PgConnection, schema: str) -> int:
     version = await read_version(connection, schema, limit_s)
     if version > newest(DIALECT):
         raise SchemaTooNew(f"the schema {schema}", version, newest(DIALECT))
-    if version < newest(DIALECT):
+    if version < newest(DIALECT) or not await has_our_functions(connection, limit_s):
         await _run_steps(connection, schema, version)
     await connection.fetch(load(DIALECT)["set_search_path"].text, (rows[0][0],), limit_s)
     return version
@@ -99,7 +113,11 @@ def script_after(schema: str, version: int) -> str:
 def steps_after(version: int) -> str:
     """The SQL from one version to the newest; its functions are made anew each time."""
     texts = [step.text for step in migrations(DIALECT)[version:]]
-    return "\n".join((*texts, *functions(DIALECT), _frame("end", version=newest(DIALECT))))
+    return "\n".join((*texts, *functions(DIALECT), _end()))
+
+
+def _end() -> str:
+    return _frame("end", version=newest(DIALECT), layout=layout(DIALECT))
 
 
 def _frame(name: str, **given: object) -> str:

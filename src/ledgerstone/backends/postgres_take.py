@@ -124,11 +124,13 @@ class QueueLine:
         claims: Claims,
         *,
         lone: bool = False,
+        strict: bool = True,
     ) -> None:
         self.waiting: deque[Job] = deque()
         self.ended: list[Job] = []
         self._pool = pool
         self.limit_s = limit_s
+        self.strict = strict
         self._clock = clock
         self._heads = heads
         self._claims = claims

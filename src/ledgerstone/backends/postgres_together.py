@@ -41,9 +41,11 @@ def _one_by_one(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
 
 async def await_together(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
     """The same on an event loop."""
-    begun = [_begin(face, command) for command in commands]
+    begun: list[asyncio.Future[Any]] = []
     found: list[Any] = []
     try:
+        for command in commands:
+            begun.append(await _begin(face, command))
         for one in begun:
             try:
                 found.append(await one)
@@ -56,11 +58,12 @@ async def await_together(face: Face, commands: Sequence[Command[Any]]) -> list[A
     return found
 
 
-def _begin(face: Face, command: Command[Any]) -> asyncio.Future[Any]:
-    import asyncio
+async def _begin(face: Face, command: Command[Any]) -> asyncio.Future[Any]:
+    try:
+        return await face.begin(command)
+    except LedgerstoneError as error:
+        import asyncio
 
-    fast = face.fast(command)
-    if fast is not None:
-        begun: asyncio.Future[Any] = fast.begin(command)
-        return begun
-    return asyncio.shield(asyncio.get_running_loop().create_task(face.slow.write(command)))
+        refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        refused.set_exception(error)
+        return refused

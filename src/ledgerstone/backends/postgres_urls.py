@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -34,8 +34,9 @@ _LIBPQ = frozenset(
     )
 )
 FORM = "postgresql://user:password@host:port/database?schema=ledgerstone"
-CODES = "in a password write % / ? # @ : as %25 %2F %3F %23 %40 %3A"
-_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+CODES = "in a password write % / ? # @ : & as %25 %2F %3F %23 %40 %3A %26"
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+_MAY_BE_SECRET = re.compile(r"(?i)pass|pwd")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -47,10 +48,13 @@ class Target(msgspec.Struct, frozen=True):
     pool_size: int = POOL_SIZE
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     statement_timeout_s: float = STATEMENT_TIMEOUT_S
+    strict: bool = False
+    """Whether the url names that time, so that waiting for one's turn is a part of it."""
     prepare: bool = True
     rls: bool = False
     migrate: bool = True
     lock_timeout_ms: int = 0
+    read_only: bool = False
 
     def __repr__(self) -> str:
         return f"Target({self.shown})"
@@ -117,6 +121,7 @@ class Target(msgspec.Struct, frozen=True):
             "statement_timeout": str(limit_ms),
             "idle_in_transaction_session_timeout": str(limit_ms),
             **({"lock_timeout": str(self.lock_timeout_ms)} if self.lock_timeout_ms else {}),
+            **({"default_transaction_read_only": "on"} if self.read_only else {}),
         }
 
 
@@ -127,11 +132,12 @@ def _host_and_port(text: str) -> tuple[str | None, str | None]:
 
 def parse_target(url: str, pool_size: int | None = None) -> Target:
     """The parts of a url; InvalidValue names what is wrong, and never the password."""
-    parts = _parts(url)
+    parts = take_apart(url)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     schema = given.pop("schema", SCHEMA)
     check_schema(schema)
     ours = {
+        "strict": "statement_timeout_s" in given,
         "pool_size": _size(given.pop("pool_size", POOL_SIZE)) if pool_size is None else pool_size,
         "connect_timeout_s": _seconds(given, "connect_timeout_s", CONNECT_TIMEOUT_S),
         "statement_timeout_s": _seconds(given, "statement_timeout_s", STATEMENT_TIMEOUT_S),
@@ -141,7 +147,9 @@ def parse_target(url: str, pool_size: int | None = None) -> Target:
     }
     for name in given:
         if name not in _BOTH | _LIBPQ:
-            raise InvalidValue(name, f"an unknown option of the url; write {FORM}")
+            # After a password it may be a piece of it.
+            field = "url" if _MAY_BE_SECRET.search(parts.query.partition(name)[0]) else name
+            raise InvalidValue(field, f"an unknown option of the url; write {FORM}; {CODES}")
     base = f"postgresql://{parts.netloc}{parts.path}"
     common = {name: value for name, value in given.items() if name in _BOTH}
     return Target(_with(base, given), _with(base, common), schema, **ours)  # type: ignore[arg-type]
@@ -160,18 +168,30 @@ def _with(base: str, options: dict[str, str]) -> str:
     return f"{base}?{query}" if query else base
 
 
-def _parts(url: str) -> SplitResult:
-    """The url taken apart. Whatever stands at a wrong place may be a password, so none is shown."""
+def take_apart(url: str, field: str = "url") -> SplitResult:
+    """The parts of a url; InvalidValue when it is not clear where each of them ends.
+
+    Whatever stands at a wrong place may be a password, so none is shown; nor does a driver see it,
+    whose error would quote it.
+    """
+    wrong = InvalidValue(field, f"it cannot be taken apart; write {FORM}; {CODES}")
+    if not url.isprintable() or " " in url or _BAD_PERCENT.search(url):
+        raise wrong
     try:
+        unquote(url, errors="strict")
         parts = urlsplit(url)
     except ValueError:
-        raise InvalidValue("url", f"it can not be taken apart; write {FORM}") from None
-    if parts.fragment or parts.netloc.count("@") > 1 or _BARE_PERCENT.search(parts.netloc):
-        raise InvalidValue("url", f"it can not be taken apart; {CODES}")
+        parts = None
+    if parts is None or "#" in url or "@" in parts.path + parts.query:
+        raise wrong
+    if parts.netloc.count("@") > 1 or not all("=" in one for one in parts.query.split("&") if one):
+        raise wrong
     for host in parts.netloc.rpartition("@")[2].split(","):
-        port = host.rpartition("]")[2].partition(":")[2]
+        behind, _, port = host.rpartition("]")[2].partition(":")
+        if "]" in host and behind:
+            raise wrong
         if port and not (port.isdecimal() and 0 < int(port) < 65536):
-            raise InvalidValue("url", f"a port from 1 to 65535 expected; write {FORM}; {CODES}")
+            raise InvalidValue(field, f"a port from 1 to 65535 expected; write {FORM}; {CODES}")
     return parts
 
 

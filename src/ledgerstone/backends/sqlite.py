@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import apsw
 
 from ledgerstone.backends.brief_reads import is_brief
-from ledgerstone.backends.file_lock import FileLock
 from ledgerstone.backends.reader_threads import ReaderThreads
+from ledgerstone.backends.sqlite_backup import copy_pages
 from ledgerstone.backends.sqlite_changes import SqliteChanges
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
@@ -21,12 +21,14 @@ from ledgerstone.backends.sqlite_connection import (
     from_driver,
     mapped,
     prepare_file,
+    prepare_folder,
     real_path,
-    refuse_foreign_log,
-    refuse_orphaned_log,
     set_wal,
     setting,
 )
+from ledgerstone.backends.sqlite_entry import Entry, lift_schema_number
+from ledgerstone.backends.sqlite_marks import APPLICATION_ID
+from ledgerstone.backends.sqlite_names import FileNames
 from ledgerstone.backends.sqlite_seals import verify_store
 from ledgerstone.backends.sqlite_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
@@ -35,6 +37,7 @@ from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import (
     Busy,
     InvalidValue,
+    LedgerstoneError,
     NotADatabase,
     NotSupported,
     ReadOnly,
@@ -42,7 +45,10 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
-from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.ports.backend import Progress
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.feed import cursor_key
 from ledgerstone.sql.handlers import READS, WRITES
 from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.sql.tx import Row
@@ -50,9 +56,10 @@ from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
 
-APPLICATION_ID = 0x4C444753  # "LDGS"
 DURABILITY = {"power": 2, "process": 1}
 READER_THREADS = 4
+IDLE_READERS_MAX = 16
+"""Maximum reading connections that stay open unused; each may hold 2 MB of pages."""
 WAL_WARNING_BYTES = 64 * 1024 * 1024
 SAFE_SQLITE = (3, 51, 3)
 
@@ -63,37 +70,62 @@ def open_sqlite(
     durability: str | None = None,
     clock: Clock | None = None,
     vfs: str | None = None,
+    accept_loss: bool = False,
 ) -> SqliteBackend:
     """Open or create a store file; refuses less durability than was asked for.
 
     `vfs` names a file layer that was registered with SQLite: fault tests put theirs here. Such a
     store can be written to and not read from, since its one connection is the writer's.
+    `accept_loss`: open also what lost its log or its file, with what is left.
     """
     level = durability or "power"
     if level not in DURABILITY:
         raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
     path = real_path(path)
-    refuse_orphaned_log(path)
-    prepare_file(path)
-    had_log = os.path.exists(path + "-wal")
+    prepare_folder(path)
     with mapped(path):
-        refuse_foreign_log(path)
-        connection = connect(path, vfs)
+        entry = Entry(path, vfs)
         try:
-            check_file(connection, path)
-            lock = FileLock(path + "-lock")
-            lock.note_open(path)
-            _configure(connection, path, level)
-            migrate(connection)
-            if not lock.claims(path):
-                lock.note_open(path)  # The last one to close said "closed" in this very moment.
+            entry.check(accept_loss=accept_loss)
+            connection, key = _begin(entry, level)
         except BaseException:
-            if not had_log:
-                # No log of theirs is there to be moved: SQLite may take its own empty one away.
-                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-            connection.close()
+            entry.refuse()
             raise
-    return SqliteBackend(connection, path, level, clock or SystemClock(), lock)
+    return SqliteBackend(connection, level, clock or SystemClock(), entry, key)
+
+
+def _begin(entry: Entry, durability: str) -> tuple[apsw.Connection, bytes]:
+    """The writer's connection, on a file with our schema and a new generation; its cursor key."""
+    path = entry.path
+    had_log = os.path.exists(path + "-wal")
+    prepare_file(path)
+    connection = connect(path, entry.vfs)
+    try:
+        check_file(connection, path)
+        if not setting(connection, "PRAGMA user_version"):
+            migrate(connection)  # Before there is a log: a new file is made all at once, or not.
+        if entry.alone and not had_log:
+            lift_schema_number(connection)
+        _configure(connection, path, durability)
+    except BaseException:
+        if entry.alone and not had_log:
+            # No log of theirs is there to be moved: SQLite may take its own empty one away.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        connection.close()
+        raise
+    try:
+        entry.begin(connection)
+        with entry.taking_turns():
+            migrate(connection)
+        return connection, read_cursor_key(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def read_cursor_key(connection: apsw.Connection) -> bytes:
+    """The key that signs the cursors of this store."""
+    return cursor_key(connection.execute(load()["cursor_key"].text).fetchall())
 
 
 def check_file(connection: apsw.Connection, path: str) -> None:
@@ -151,21 +183,22 @@ class SqliteBackend:
     def __init__(
         self,
         connection: apsw.Connection,
-        path: str,
         durability: str,
         clock: Clock,
-        lock: FileLock,
+        entry: Entry,
+        key: bytes,
     ) -> None:
-        self._path = path
+        self._path = path = entry.path
         self._clock = clock
         self._pid = os.getpid()
-        self._file_lock = lock
+        self._names = FileNames(path)
         self._idle: list[SqliteTx] = []
         self._changes = SqliteChanges(self._take_reader, path)
-        self._writer = Writer(connection, path, clock, self._file_lock, self._changes.tell)
+        self._writer = Writer(connection, clock, entry, self._names, self._changes.tell)
         self._threads = ReaderThreads(READER_THREADS)
         self._closed = False
         self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
+        self.cursor_key = key
 
     @property
     def capabilities(self) -> Capabilities:
@@ -185,12 +218,21 @@ class SqliteBackend:
         try:
             tx = self._take_reader()
             tx.set_patience(wait_ms)
-            return self._read_snapshot(tx, queries)
+            answers = read_snapshot(tx, queries, self._clock)
         except FOREIGN as error:
+            self._check_names(error)
             raise from_driver(error, self._path) from error
         finally:
             if tx is not None:
                 self._give_back(tx)
+        # Afterwards: files that are still in their place were there while they were read.
+        self._check_names()
+        return answers
+
+    def _check_names(self, cause: Exception | None = None) -> None:
+        """Unavailable when the store no longer lies where it was opened."""
+        if (gone := self._names.gone()) is not None:
+            raise Unavailable(gone) from cause
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         self._check_usable()
@@ -198,18 +240,6 @@ class SqliteBackend:
             with suppress(Busy):
                 return self.read(queries, wait_ms=0)
         return await self._threads.run(self.read, queries)  # type: ignore[no-any-return]
-
-    def _read_snapshot(self, tx: SqliteTx, queries: Sequence[Query[Any]]) -> list[Any]:
-        """All queries see one moment of the store."""
-        if tx.in_transaction:
-            tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
-        try:
-            tx.execute("BEGIN")
-            tx.now_us = self._clock.now_us()
-            return [run_now(_handler(query)(tx, query)) for query in queries]
-        finally:
-            if tx.in_transaction:
-                tx.execute("ROLLBACK")
 
     def _take_reader(self) -> SqliteTx:
         """A connection for one reader at a time; idle ones are used again."""
@@ -221,6 +251,9 @@ class SqliteBackend:
             return SqliteTx(connection)
 
     def _give_back(self, tx: SqliteTx) -> None:
+        if len(self._idle) >= IDLE_READERS_MAX:
+            tx.close()
+            return
         self._idle.append(tx)
         if self._closed:
             self._close_idle()
@@ -230,9 +263,11 @@ class SqliteBackend:
         with mapped(self._path):
             tx = self._take_reader()
             try:
-                return run_now(tx.all(query))
+                rows = run_now(tx.all(query))
             finally:
                 self._give_back(tx)
+        self._check_names()
+        return rows
 
     def _close_idle(self) -> None:
         """Close what nobody uses; a connection in use is closed by its reader, who comes later."""
@@ -262,24 +297,36 @@ class SqliteBackend:
         if (lost := self._writer.lost()) is not None:
             raise Unavailable(lost)
         if not os.access(folder, os.W_OK):
-            raise ReadOnly(f"{folder} can not be written")
+            raise ReadOnly(f"{folder} cannot be written")
         with mapped(self._path):
             schema = self._writer.run_alone(_try_to_write)
-        sizes = {name: _size(self._path + tail) for name, tail in _FILES.items()}
         return Health(
             backend="sqlite",
             ok=True,
             durability=self._capabilities.durability,
             schema=schema,
             version=apsw.sqlite_lib_version(),
-            sizes_bytes=sizes,
-            counts=self._counts(),
-            warnings=_warnings(sizes, self._capabilities.durability),
+            warnings=warnings_of(self._path, self._capabilities.durability),
         )
 
-    def _counts(self) -> dict[str, int]:
-        row = self._ask("count_rows")[0]
-        return dict(zip(("sessions", "nodes", "turns"), row, strict=True))
+    def stats(self) -> StoreStats:
+        self._check_usable()
+        counts = self._ask("count_rows")[0]
+        return StoreStats(
+            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
+            sizes_bytes=file_sizes(self._path),
+        )
+
+    def backup(self, target: str, progress: Progress) -> None:
+        self._check_usable()
+        if (lost := self._writer.lost()) is not None:
+            raise Unavailable(lost)
+        with mapped(self._path):
+            tx = self._take_reader()
+            try:
+                copy_pages(tx, target, progress)
+            finally:
+                self._give_back(tx)
 
     def close(self) -> None:
         if self._closed or os.getpid() != self._pid:
@@ -290,13 +337,8 @@ class SqliteBackend:
         self._changes.close()
         self._threads.close()
         self._close_idle()
-        try:
-            with mapped(self._path):
-                self._writer.close()
-            if not self._writer.lost_its_files:
-                self._file_lock.note_closed(self._path)
-        finally:
-            self._file_lock.close()
+        with mapped(self._path):
+            self._writer.close()
 
     def _check_usable(self, command: Command[Any] | None = None) -> None:
         if self._closed:
@@ -311,6 +353,31 @@ _Read = Callable[[SqliteTx, Any], Coroutine[Any, Any, Any]]
 _READS: dict[type, _Read] = {**READS, VerifyStore: verify_store}
 
 
+def read_snapshot(tx: SqliteTx, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
+    """Answer all queries from one moment of the store."""
+    if tx.in_transaction:
+        tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
+    try:
+        tx.execute("BEGIN")
+        tx.now_us = clock.now_us()
+        return [_answer(tx, query) for query in queries]
+    finally:
+        if tx.in_transaction:
+            tx.execute("ROLLBACK")
+
+
+def _answer(tx: SqliteTx, query: Query[Any]) -> Any:
+    handler = _handler(query)
+    try:
+        return run_now(handler(tx, query))
+    except (LedgerstoneError, *FOREIGN):
+        raise
+    except Exception as error:
+        if (damage := tx.damage(handler, query)) is None:
+            raise
+        raise damage from error
+
+
 def _handler(query: Query[Any]) -> _Read:
     handler = _READS.get(type(query))
     if handler is None:
@@ -319,6 +386,11 @@ def _handler(query: Query[Any]) -> _Read:
 
 
 _FILES = {"database": "", "wal": "-wal", "shm": "-shm"}
+
+
+def file_sizes(path: str) -> dict[str, int]:
+    """The bytes of the file, its log and the index of that."""
+    return {name: _size(path + tail) for name, tail in _FILES.items()}
 
 
 def _size(path: str) -> int:
@@ -335,9 +407,10 @@ def _try_to_write(connection: apsw.Connection) -> int:
     return int(setting(connection, "PRAGMA user_version"))
 
 
-def _warnings(sizes: dict[str, int], durability: str) -> list[str]:
+def warnings_of(path: str, durability: str) -> list[str]:
+    """What an operator should know of a file."""
     found = []
-    if sizes["wal"] > WAL_WARNING_BYTES:
+    if _size(path + "-wal") > WAL_WARNING_BYTES:
         found.append("the log is large: a reader keeps an old snapshot open")
     if durability != "power":
         found.append("durability is 'process': a power cut may lose acknowledged turns")

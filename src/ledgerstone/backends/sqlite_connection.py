@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import apsw
 import msgspec
 
-from ledgerstone.backends.file_lock import FileLock, flush_folder
+from ledgerstone.backends.sqlite_lock import FILE_MODE
+from ledgerstone.backends.sqlite_rows import find_damage
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
     BackendError,
@@ -28,43 +30,50 @@ from ledgerstone.errors import (
 )
 from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.tx import Row
+from ledgerstone.trampoline import run_now
 
 BUSY_TIMEOUT_MS = 30_000
 RESTORE = "`ledgerstone verify` lists the defects; restore these sessions from a copy"
 STATEMENT_CACHE = 300
 WAL_PAUSE_S = 0.005
-FILE_MODE = 0o600
 # What the file layer of SQLite takes, less the longest ending that it adds.
 PATH_BYTES_MAX = 500
 NAME_BYTES_MAX = 245
 FOLDER_MODE = 0o700
 
 
+_Handler = Callable[["SqliteTx", Any], Coroutine[Any, Any, Any]]
+
+
 class SqliteTx:
     """The transaction that handlers await; every call returns at once."""
 
-    __slots__ = ("_connection", "execute", "now_us", "patience_ms")
+    __slots__ = ("connection", "execute", "now_us", "patience_ms")
     seals = True
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.patience_ms = BUSY_TIMEOUT_MS
         self.execute = connection.execute
         self.now_us = 0
 
     @property
     def in_transaction(self) -> bool:
-        return self._connection.in_transaction
+        return self.connection.in_transaction
 
     def set_patience(self, wait_ms: int) -> None:
         """How long to wait for somebody who locks the whole file."""
         if wait_ms != self.patience_ms:
-            self._connection.set_busy_timeout(wait_ms)
+            self.connection.set_busy_timeout(wait_ms)
             self.patience_ms = wait_ms
 
     def close(self) -> None:
         """Let the connection go."""
-        self._connection.close()
+        self.connection.close()
+
+    def damage(self, handler: _Handler, command: Any) -> Corrupt | None:
+        """The damaged row that made a command fail; None when it was a defect of our own."""
+        return find_damage(self.connection, lambda: run_now(handler(self, command)))
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
         return self.execute(_TEXTS[query], arguments).fetchone()
@@ -74,12 +83,12 @@ class SqliteTx:
 
     async def run(self, query: str, *arguments: Any) -> int:
         self.execute(_TEXTS[query], arguments)
-        return self._connection.changes()
+        return self.connection.changes()
 
     async def many(self, query: str, rows: Iterable[Row]) -> int:
-        before = self._connection.total_changes()
-        self._connection.executemany(_TEXTS[query], rows)
-        return self._connection.total_changes() - before
+        before = self.connection.total_changes()
+        self.connection.executemany(_TEXTS[query], rows)
+        return self.connection.total_changes() - before
 
     async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
         listed = msgspec.json.encode(values).decode()
@@ -111,57 +120,27 @@ def real_path(path: str) -> str:
     return real
 
 
-def refuse_orphaned_log(path: str) -> None:
-    """A log without its file holds acknowledged commits; SQLite would delete it unread."""
-    if _bytes(path) == 0 and _bytes(path + "-wal") > 0:
-        raise Corrupt(
-            "database",
-            path,
-            "file",
-            f"it is missing or empty, but its log is there; restore both, or move {path}-wal away",
-        )
-
-
-def refuse_foreign_log(path: str) -> None:
-    """A log that was written for another file would be taken for this one's, and overwrite it."""
-    if not _bytes(path + "-wal") or not os.path.exists(path + "-lock"):
-        return
-    lock = FileLock(path + "-lock")
-    try:
-        ours = lock.claims(path)
-    finally:
-        lock.close()
-    if not ours:
-        raise Corrupt(
-            "database",
-            path,
-            "log",
-            f"it was written for another file; move {path}-wal away, or, when the two do belong "
-            f"together, remove {path}-lock",
-        )
-
-
-def _bytes(path: str) -> int:
-    return os.path.getsize(path) if os.path.exists(path) else 0
-
-
-def prepare_file(path: str) -> None:
-    """Make the file and its folders, readable by their owner alone; nothing existing is touched."""
+def prepare_folder(path: str) -> None:
+    """Make the folders above a file, readable by their owner alone; what is there stays."""
     if os.path.isdir(path):
         raise InvalidValue("path", f"{path} is a directory; name a file in it")
     folder = os.path.dirname(os.path.abspath(path))
     try:
         _make_folder(folder)
-        if not os.path.exists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
     except (FileExistsError, NotADirectoryError):
         raise InvalidValue(
             "path", f"a part of {folder} is a file, not a directory; choose another path"
         ) from None
     except PermissionError as error:
-        raise ReadOnly(f"can not create {path}: {error.strerror}") from error
+        raise ReadOnly(f"cannot create {path}: {error.strerror}") from error
     except OSError as error:
         raise _from_os(error, path) from error
+
+
+def prepare_file(path: str) -> None:
+    """An empty file, readable by its owner alone, unless there is one."""
+    if not os.path.exists(path):
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE))
 
 
 def _make_folder(folder: str) -> None:
@@ -176,12 +155,21 @@ def _make_folder(folder: str) -> None:
         flush_folder(above)
 
 
+def flush_folder(folder: str) -> None:
+    """From now on the names in this folder survive a power cut."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
 def _from_os(error: OSError, path: str) -> LedgerstoneError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(f"no space left for {path}")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return ReadOnly(f"{path} can not be written: {error.strerror}")
-    return Unavailable(f"can not open {path}: {error.strerror}; choose another path")
+        return ReadOnly(f"{path} cannot be written: {error.strerror}")
+    return Unavailable(f"cannot open {path}: {error.strerror}; choose another path")
 
 
 def connect(path: str, vfs: str | None = None) -> apsw.Connection:
@@ -196,8 +184,9 @@ def connect(path: str, vfs: str | None = None) -> apsw.Connection:
     # Without it SQLite prepares joins anew whenever other values are bound: 10x for find_head.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # Dropping a connection never moves or deletes the log: a refused file stays as it is, and a
-    # forked child that ends can not delete, by name, a log that somebody else wrote since.
+    # forked child that ends cannot delete, by name, a log that somebody else wrote since.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.wal_autocheckpoint(0)  # Checkpoints are made with a mark in them (sqlite_entry.py).
     return connection
 
 
@@ -231,9 +220,9 @@ def mapped(path: str) -> Iterator[None]:
 def from_driver(error: Exception, path: str) -> LedgerstoneError:
     """One error of the driver, the system or the encoding as one of ours.
 
-    What else a handler raises comes from a row that none of ours would have written: text that is
-    no UTF-8, JSON that does not parse, a null where there is none. Only the kind of the error is
-    told, since its text may quote what is stored.
+    What does not decode comes from a row that none of ours would have written: text that is no
+    UTF-8, JSON that does not parse. Only the kind of the error is told, since its text may quote
+    what is stored.
     """
     if isinstance(error, apsw.Error):
         return translate(error, path)
@@ -244,25 +233,16 @@ def from_driver(error: Exception, path: str) -> LedgerstoneError:
     return Corrupt("database", path, "row", f"{type(error).__name__}; {RESTORE}")
 
 
-FOREIGN = (
-    apsw.Error,
-    OSError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    AssertionError,
-    ArithmeticError,
-    msgspec.MsgspecError,
-)
-"""Everything that is none of our errors and no programming of the caller's."""
+FOREIGN = (apsw.Error, OSError, UnicodeError, msgspec.DecodeError, json.JSONDecodeError)
+"""What the driver, the system and the decoding of stored values raise. Whatever else comes out of a
+handler is a defect of our own, and stays what it is (sqlite_rows.py looks twice)."""
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:
     """One driver error as one of ours."""
     reason = str(error)
     if isinstance(error, apsw.CantOpenError) and not _may_write(path):
-        return ReadOnly(f"{path} or its folder can not be written")
+        return ReadOnly(f"{path} or its folder cannot be written")
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE:
         return StorageFull(f"no space left for {path}")
     for kind, make in _ERRORS.items():
@@ -281,10 +261,10 @@ _ERRORS: dict[type[apsw.Error], Any] = {
     apsw.LockedError: lambda path, reason: Busy(f"another connection holds {path}; try again"),
     apsw.FullError: lambda path, reason: StorageFull(f"no space left for {path}"),
     apsw.ReadOnlyError: lambda path, reason: ReadOnly(
-        f"{path} can not be written: {reason}; give it the right to be written, or copy it"
+        f"{path} cannot be written: {reason}; give it the right to be written, or copy it"
     ),
     apsw.CantOpenError: lambda path, reason: Unavailable(
-        f"can not open {path}: {reason}; remove what stands in its way, or choose another path"
+        f"cannot open {path}: {reason}; remove what stands in its way, or choose another path"
     ),
     apsw.NotADBError: lambda path, reason: NotADatabase(
         f"{path} is not a database: {reason}; give the file of a store, or restore it"

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from ledgerstone.backends.file_lock import FileLock
-from ledgerstone.backends.file_names import FileNames
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
@@ -25,10 +23,14 @@ from ledgerstone.backends.sqlite_connection import (
     from_driver,
     translate,
 )
+from ledgerstone.backends.sqlite_entry import Entry, check_main, renew
+from ledgerstone.backends.sqlite_names import FileNames
 from ledgerstone.backends.sqlite_seals import keep_seals
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
 from ledgerstone.errors import (
+    Busy,
+    Damaged,
     InvalidValue,
     LedgerstoneError,
     OutcomeUnknown,
@@ -71,15 +73,16 @@ class Writer:
     """Carries out commands in groups, on one connection."""
 
     def __init__(
-        self, connection: apsw.Connection, path: str, clock: Clock, lock: FileLock, tell: Tell
+        self, connection: apsw.Connection, clock: Clock, entry: Entry, names: FileNames, tell: Tell
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
         self._tx = SqliteTx(connection)
-        self._path = path
+        self._path = entry.path
         self._clock = clock
-        self._file_lock = lock
-        self._names = FileNames(path)
+        self._entry = entry
+        self._turn = entry.turn
+        self._names = names
         self._lock = threading.Lock()
         self._accepting = threading.Lock()
         self._waiting: deque[Job] = deque()
@@ -93,7 +96,6 @@ class Writer:
         self._checkpoint_at = CHECKPOINT_PAGES
         self._tell = tell
         self.closed = False
-        connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._count_pages)
 
     def write(self, command: Command[Any]) -> Any:
@@ -149,11 +151,9 @@ class Writer:
             try:
                 while self._waiting:
                     self._run_group()
-                # Only a store that is closed on purpose tidies its log away, and only its own.
-                if self._gone() is None:
-                    self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             finally:
-                self._connection.close()
+                # Only a store that is closed on purpose tidies its log away, and only its own.
+                self._entry.end(self._connection, tidy=self._gone() is None and not self._poison)
 
     def _accept(self, job: Job, *, serve: bool = False) -> None:
         # A lock of its own: an event loop must not wait here for a group's flush to disk.
@@ -191,7 +191,7 @@ class Writer:
             # Nobody may wait for ever, whatever was raised in here (Ctrl-C included).
             for job in group:
                 if not job.done:
-                    job.error = OutcomeUnknown("the writer was interrupted; repeat the call")
+                    job.error = OutcomeUnknown("the writer was interrupted")
                     job.done = True
             _deliver(group)
         if self._pages >= self._checkpoint_at and not self.lost_its_files:
@@ -218,7 +218,10 @@ class Writer:
                 # Not on opening: it takes most of a millisecond, and readers do without.
                 keep_seals(self._connection)
                 self._seals = True
-            self._file_lock.acquire()
+            if not self._turn.acquire(BUSY_TIMEOUT_MS / 1000):
+                _fail(group, Busy(f"another process is writing to {self._path}; try again"))
+                return
+            self._entry.catch_up(self._connection)
             # A Ctrl-C that came while BEGIN waited is raised right after it: still in here.
             self._execute("BEGIN IMMEDIATE")
             # Not earlier: a lease may end while we wait for the lock.
@@ -238,7 +241,7 @@ class Writer:
             _succeed(group)
             raise
         finally:
-            self._file_lock.release()
+            self._turn.release()
         if changed and (gone := self._gone()) is not None:
             # It is in a file, but perhaps in one that nobody will ever find again.
             _fail(group, OutcomeUnknown(gone))
@@ -328,8 +331,10 @@ class Writer:
         except FOREIGN as error:
             job.error = from_driver(error, self._path)
             job.error.__cause__ = error
-        except Exception as error:
+        except LedgerstoneError as error:
             job.error = error
+        except Exception as error:
+            job.error = self._tx.damage(WRITES[type(command)], command) or error
         return False
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
@@ -350,10 +355,12 @@ class Writer:
         mode = apsw.SQLITE_CHECKPOINT_RESTART if crowded else apsw.SQLITE_CHECKPOINT_PASSIVE
         self._connection.set_busy_timeout(RESTART_WAIT_MS)
         try:
-            self._connection.wal_checkpoint(mode=mode)
-        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            with self._entry.taking_turns(RESTART_WAIT_MS / 1000):
+                check_main(self._connection, self._path, self._entry.vfs)
+                renew(self._connection, mode)
+        except (Busy, apsw.BusyError, apsw.LockedError, apsw.FullError):
             return  # Others are at it, or there is no space: a later group asks again.
-        except apsw.Error as error:
+        except (apsw.Error, Damaged) as error:
             self._poison = f"checkpoint failed ({error}); close the store and open it again"
         finally:
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)

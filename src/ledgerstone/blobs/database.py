@@ -9,6 +9,7 @@ from ledgerstone.errors import BlobNotFound
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobWriter
 from ledgerstone.records.blobs import CHUNK_BYTES
+from ledgerstone.rules.outcomes import lost_answers
 
 NAME = "database"
 
@@ -59,7 +60,9 @@ class _Writer:
 
     def write(self, data: bytes) -> None:
         """The next piece."""
-        self._backend.write(PutChunk(tenant=self._tenant, key=self._key, n=self._n, data=data))
+        command = PutChunk(tenant=self._tenant, key=self._key, n=self._n, data=data)
+        with lost_answers(command):
+            self._backend.write(command)
         self._n += 1
 
     def finish(self) -> None:

@@ -10,6 +10,7 @@ All calls of the operating system are those of `Disk`, where tests let them fail
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,16 +39,22 @@ class Directory:
     name = "directory"
     _root = -1
 
-    def __init__(self, path: str, disk: Disk | None = None) -> None:
-        """Enter it, or make it: InvalidValue, ReadOnly, StorageFull."""
+    def __init__(self, path: str, disk: Disk | None = None, *, read_only: bool = False) -> None:
+        """Enter it, or make it: InvalidValue, ReadOnly, StorageFull.
+
+        `read_only`: one that is not there holds nothing, and is not made.
+        """
         self.path = path
         self._disk = disk or Disk()
         self._closing = threading.Lock()
         self._kept: set[str] = set()
+        self._missing = read_only and not os.path.lexists(path)
+        if self._missing:
+            return
         self._root = enter(path, self._disk, "blobs")
-        if not self._disk.may_write(self._root):
+        if not read_only and not self._disk.may_write(self._root):
             self.close()
-            raise ReadOnly(f"{path} can not be written; change its permissions, then open again")
+            raise ReadOnly(f"{path} cannot be written; change its permissions, then open again")
 
     def begin(self, tenant: str, key: str) -> DirectoryWriter:
         """Write bytes under a new key; AlreadyExists when it has some."""
@@ -101,6 +108,8 @@ class Directory:
         way = f"/{owner[:2]}"
         # Whoever closes the root meanwhile would give its number to some other file.
         with self._closing:
+            if self._missing and not make:
+                return None
             if self._root < 0:
                 raise StoreClosed("the store is closed: open it again")
             folder = self._step(self._root, owner[:2], way, make=make)
@@ -168,7 +177,7 @@ class Directory:
             if isinstance(cause, OSError) and cause.errno == errno.ELOOP:
                 raise Corrupt("blobs", key, "data", "a link lies in its place") from None
             if isinstance(cause, PermissionError):
-                raise Unavailable(f"{self.path} can not be read: {cause.strerror}") from cause
+                raise Unavailable(f"{self.path} cannot be read: {cause.strerror}") from cause
             raise
 
 
@@ -187,7 +196,7 @@ class DirectoryWriter:
             self._file = disk.create(folder, name + TEMP_END)
             self._made = name + TEMP_END
             disk.close_to_others(self._file)
-            # After the temporary file, which keeps others out: so two can not both find it free.
+            # After the temporary file, which keeps others out: so two cannot both find it free.
             if disk.is_there(folder, name):
                 raise FileExistsError
         except FileExistsError:
@@ -217,7 +226,7 @@ class DirectoryWriter:
         self._let_go()
 
     def abort(self) -> None:
-        """Forget what was written; what can not be removed is left to the collector."""
+        """Forget what was written; what cannot be removed is left to the collector."""
         if self._made is not None and self._folder >= 0:
             with suppress(OSError):
                 self._disk.unlink(self._folder, self._made)

@@ -176,4 +176,4 @@ def _connect(address: Address, request_s: float) -> ObjectStore:
     else:
         return store
     names = {"s3": "AWS_*", "gs": "GOOGLE_*", "az": "AZURE_*"}[address.scheme]
-    raise InvalidValue("blobs", f"{address.label} can not be opened; check the {names} variables")
+    raise InvalidValue("blobs", f"{address.label} cannot be opened; check the {names} variables")

@@ -25,14 +25,17 @@ from ledgerstone.records.blobs import CHUNK_BYTES
 PROBE = ".ledgerstone-probe-"
 
 
-def open_objects(url: str, *, request_s: float = REQUEST_S) -> Objects:
+def open_objects(url: str, *, request_s: float = REQUEST_S, read_only: bool = False) -> Objects:
     """Open and prove a store; `request_s` is the deadline of one request.
 
+    `read_only`: it is not proved, since that writes.
+
     InvalidValue for a url, bucket or credentials that are not accepted; NotSupported for a store
-    that can not do what is needed; ReadOnly without the rights to write; Unavailable.
+    that cannot do what is needed; ReadOnly without the rights to write; Unavailable.
     """
     bucket = Bucket(parse(url), request_s=request_s)
-    prove(bucket)
+    if not read_only:
+        prove(bucket)
     return Objects(bucket)
 
 
@@ -138,7 +141,7 @@ class ObjectWriter:
             raise AlreadyExists(self._key)
 
     def abort(self) -> None:
-        """Forget what was written; what can not be removed is left to the collector."""
+        """Forget what was written; what cannot be removed is left to the collector."""
         self._waiting.clear()
         if self._parts is not None:
             self._parts.abort()

@@ -20,29 +20,33 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _KNOWN = "a directory, file:///directory, s3://bucket/prefix, gs://, az:// or database:"
 
 
-def open_place(backend: Backend, url: str | os.PathLike[str] | None) -> BlobPlace:
+def open_place(
+    backend: Backend, url: str | os.PathLike[str] | None, *, read_only: bool = False
+) -> BlobPlace:
     """Open the place that was named, or the one that the backend has anyway.
 
-    InvalidValue for what nobody knows; an object store that can not do what is needed is
+    `read_only`: a directory that is not there is not made, and one that cannot be written is fine.
+
+    InvalidValue for what nobody knows; an object store that cannot do what is needed is
     NotSupported, and what is wrong with a place itself comes from there.
     """
     if url is None:
         folder = backend.capabilities.bytes_folder
-        return _directory(folder) if folder is not None else _database(backend)
+        return _directory(folder, read_only) if folder is not None else _database(backend)
     text = _text(url)
     if isinstance(url, os.PathLike):
-        return _directory(text)
+        return _directory(text, read_only)
     if text == IN_DATABASE:
         return _database(backend)
     if is_folder(text):
-        return _directory(folder_path(text, "blobs"))
+        return _directory(folder_path(text, "blobs"), read_only)
     scheme, colon, _ = text.partition("://")
     if not colon and not _SCHEME.match(text):
-        return _directory(text)
+        return _directory(text, read_only)
     if colon and scheme in OBJECT_SCHEMES:
         from ledgerstone.blobs.objects import open_objects
 
-        return open_objects(text)
+        return open_objects(text, read_only=read_only)
     # Not the url itself: what is no url of ours may well hold a password.
     raise InvalidValue("blobs", f"unknown scheme; give {_KNOWN}")
 
@@ -56,10 +60,10 @@ def _text(given: object) -> str:
     return text
 
 
-def _directory(path: str) -> BlobPlace:
+def _directory(path: str, read_only: bool) -> BlobPlace:
     from ledgerstone.blobs.directory import Directory
 
-    return Directory(path)
+    return Directory(path, read_only=read_only)
 
 
 def _database(backend: Backend) -> BlobPlace:

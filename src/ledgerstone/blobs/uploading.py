@@ -32,6 +32,7 @@ from ledgerstone.errors import (
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobPlace, BlobWriter
 from ledgerstone.records.blobs import Blob
+from ledgerstone.rules.outcomes import lost_answers
 
 CHANGED = "changed while it was read"
 REPEATS_MAX = 3
@@ -82,7 +83,8 @@ class Uploading:
             self._check()
             place = self._place = self._find_place()
             name = BeginUpload(tenant=self._tenant, key=self._key, place=place.name)
-            self._backend.write(name)
+            with lost_answers(name):
+                self._backend.write(name)
             self._writer = place.begin(self._tenant, self._key)
 
     def write(self, chunk: bytes) -> None:
@@ -161,7 +163,8 @@ class Uploading:
                 return self._backend.write(command)
             except OutcomeUnknown:
                 time.sleep(REPEAT_PAUSE_S * attempt)
-        return self._backend.write(command)
+        with lost_answers(command):
+            return self._backend.write(command)
 
     def _remove(self) -> None:
         """The bytes, then the row; whatever fails here is found later by its row."""

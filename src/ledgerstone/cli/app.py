@@ -10,14 +10,17 @@ from typing import Any
 import typer
 
 from ledgerstone.cli import (
+    backup,
     copy,
     demo,
     doctor,
+    executions,
     gc,
     import_,
     inbox,
     migrate,
     partition,
+    restore,
     restored,
     root,
     runs,
@@ -53,16 +56,19 @@ for verb in (
     tree,
     verify,
     root,
+    backup,
     copy,
     import_,
     gc,
     migrate,
     partition,
+    restore,
     restored,
     doctor,
 ):
     app.command(epilog=verb.EXAMPLE)(verb.run)
 app.add_typer(inbox.app)
+app.add_typer(executions.app)
 
 
 def run(arguments: list[str]) -> int:
@@ -124,7 +130,7 @@ def _hang_up() -> int:
 
 
 def _survive_any_text() -> None:
-    """Stored text may hold what a terminal can not show: escape it instead of failing."""
+    """Stored text may hold what a terminal cannot show: escape it instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

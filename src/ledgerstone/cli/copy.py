@@ -1,4 +1,4 @@
-"""`ledgerstone copy`: a whole store into another one, of whatever backend, and the proof of it."""
+"""`ledgerstone copy`: a whole store into another one, of whatever backend, then compared."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.cli.failures import INTERRUPTED, CliError
 from ledgerstone.cli.options import AsJson, is_server, local_path, reading
-from ledgerstone.cli.output import plural, print_json, print_line, print_table, size, visible
+from ledgerstone.cli.output import (
+    plural,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    size,
+    visible,
+)
 from ledgerstone.records.transfer import Copied
 
 EXAMPLE = "Example: ledgerstone copy agent.db postgresql://localhost/agents"
@@ -75,7 +81,7 @@ def run(
         raise CliError("source and target are the same store; give another target")
     with (
         reading(source, tenant, source_blobs, named="the first argument") as opened,
-        _writing(target, tenant, target_blobs) as other,
+        _writing(target, target_blobs) as other,
     ):
         done = _copy(opened, other)
     if as_json:
@@ -98,21 +104,18 @@ def run(
 
 
 @contextmanager
-def _writing(url: str, tenant: str | None, blobs: str | None) -> Iterator[Store]:
-    """The target. Files are flushed once, when it is closed: until then they are no copy anyway."""
+def _writing(url: str, blobs: str | None) -> Iterator[Store]:
+    """The target. Files are flushed once, when it is closed: until then they are no copy anyway.
+
+    Without a tenant, opening does not warn of the copy that this one goes on with.
+    """
     durability = "process" if is_folder(url) else None
-    with Store.open(url, tenant=tenant, blobs=blobs or None, durability=durability) as store:
+    with Store.open(url, tenant=None, blobs=blobs or None, durability=durability) as store:
         yield store
 
 
 def _copy(source: Store, target: Store) -> Copied:
-    waiting = Console(stderr=True)
-    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
-        task = bar.add_task("looking", total=None)
-
-        def show(phase: str, done: int, total: int) -> None:
-            bar.update(task, description=phase, completed=done, total=total)
-
+    with progress_bar() as show:
         try:
             return source.admin.copy_to(target, progress=show)
         except KeyboardInterrupt:

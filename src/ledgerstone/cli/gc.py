@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, Tenant, reading
+from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, Tenant, writing
 from ledgerstone.cli.output import plural, print_json, print_line, print_table, size, visible
 from ledgerstone.records.blobs import Collected
 
@@ -44,7 +44,7 @@ def run(
     Shows what it found, then asks. With --json it only looks, unless --yes is given.
     """
     young_s = seconds(older_than)
-    with reading(store, tenant, blobs) as opened:
+    with writing(store, tenant, blobs) as opened:
         found = _collect(opened, young_s, dry_run=True)
         if as_json:
             print_json(_collect(opened, young_s, dry_run=False) if yes else found)

@@ -83,7 +83,7 @@ def _add_superseded(store: Store, session: str, dots: dict[str, Dot]) -> dict[st
 def _hang_together(store: Store, session: str, dots: dict[str, Dot], above: dict[str, str]) -> None:
     """Add the tombstones between other nodes.
 
-    One that is no message can not be read any more: what hung below it is drawn below the
+    One that is no message cannot be read any more: what hung below it is drawn below the
     message that stood above both.
     """
     for start in list(dots.values()):

@@ -60,7 +60,7 @@ DryRun = Annotated[
 ]
 SkipUnreadable = Annotated[
     bool,
-    typer.Option("--skip-unreadable", help="Leave out what can not be read, and count it."),
+    typer.Option("--skip-unreadable", help="Leave out what cannot be read, and count it."),
 ]
 Allow = Annotated[
     list[str] | None,
@@ -206,7 +206,7 @@ def _stopped(error: BaseException, rest: str) -> CliError:
     if isinstance(error, Corrupt) and error.table == DAMAGED_FILE:
         rest += "; no option goes past that: import what `.recover` of sqlite3 makes of the file"
     elif isinstance(error, Corrupt | InvalidValue | NotSupported):
-        rest += ", and --skip-unreadable leaves out what can not be read"
+        rest += ", and --skip-unreadable leaves out what cannot be read"
     return CliError(f"{error}; {rest}", explain(error).exit_code)
 
 

@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 
 from ledgerstone import Ticket
-from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
-from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
-from ledgerstone.codec import encode_json
+from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, given, reading, writing
+from ledgerstone.cli.output import call_text, moment, print_json, print_line, print_table, visible
 
 EXAMPLE = "Example: ledgerstone inbox --store agent.db --user ada"
 EXAMPLE_APPROVE = "Example: ledgerstone inbox approve TICKET --by ada --store agent.db"
 EXAMPLE_REJECT = "Example: ledgerstone inbox reject TICKET --by ada --reason 'too much'"
 HEADERS = ("TICKET", "SESSION", "USER", "CALL", "REASON", "ASKED", "EXPIRES")
-CALL_CHARS = 72
 
 User = Annotated[
     str | None,
@@ -113,30 +111,17 @@ def _decide(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    with reading(_given(context, "store"), _given(context, "tenant")) as opened:
+    with writing(given(context, "store"), given(context, "tenant")) as opened:
         settled = opened.tickets.resolve(ticket, decision, by=by, reason=reason)
-    if as_json or _given(context, "as_json"):
+    if as_json or given(context, "as_json"):
         print_json(settled)
         return
     done = "approved" if settled.approved else "rejected"
     print_line(f"{done}: {visible(_call(settled))} of session {visible(settled.session)}")
 
 
-def _given(context: typer.Context, name: str) -> str | None:
-    """An option that may stand before the word or after it; what was typed wins."""
-    for place in (context, context.parent):
-        if place is not None:
-            source = place.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                return place.params[name]  # type: ignore[no-any-return]
-    return context.params[name]  # type: ignore[no-any-return]
-
-
 def _call(ticket: Ticket) -> str:
-    """The call as it would be typed, cut when it is long."""
-    arguments = encode_json(ticket.effective_arguments, "arguments").decode()
-    text = f"{ticket.tool} {arguments}"
-    return text if len(text) <= CALL_CHARS else text[: CALL_CHARS - 3] + "..."
+    return call_text(ticket.tool, ticket.effective_arguments)
 
 
 def _row(ticket: Ticket) -> tuple[str, ...]:

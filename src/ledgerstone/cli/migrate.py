@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ledgerstone.backends import postgres_admin
+from ledgerstone.backends.postgres_admin import Found
 from ledgerstone.cli.failures import DEFECTS, CliError
 from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
 from ledgerstone.cli.output import print_json, print_line, visible
@@ -60,27 +61,30 @@ def run(
         return
     if check and rls is not None:
         raise CliError("--rls changes the database and --check does not; give one of them")
-    if check:
-        found, wanted = postgres_admin.versions(store)
-    else:
-        found, wanted = postgres_admin.migrate_store(store, rls)
+    found = postgres_admin.versions(store) if check else postgres_admin.migrate_store(store, rls)
     if as_json:
-        print_json({"found": found, "wanted": wanted, "changed": not check and found < wanted})
+        changed = not check and not found.ours
+        print_json({"found": found.version, "wanted": found.wanted, "changed": changed})
     else:
-        print_line(_told(found, wanted, check=check))
+        print_line(_told(found, check=check))
         if rls is not None and not check:
             print_line(
                 f"row-level security is on; {visible(rls)} opens with rls=yes and migrate=no"
             )
-    raise typer.Exit(DEFECTS if check and found != wanted else 0)
+    raise typer.Exit(DEFECTS if check and not found.ours else 0)
 
 
-def _told(found: int, wanted: int, *, check: bool) -> str:
-    if found == wanted:
-        return f"the schema has version {wanted}: nothing to do"
+def _told(found: Found, *, check: bool) -> str:
+    if found.ours:
+        return f"the schema has version {found.wanted}: nothing to do"
+    if found.version == found.wanted:
+        what = (
+            "are of another version of ledgerstone" if check else "were replaced by this version's"
+        )
+        return f"the schema has version {found.wanted}; its functions {what}"
     if check:
-        return f"the schema has version {found}, this program needs {wanted}"
-    return f"the schema went from version {found} to {wanted}"
+        return f"the schema has version {found.version}, this program needs {found.wanted}"
+    return f"the schema went from version {found.version} to {found.wanted}"
 
 
 run.__name__ = "migrate"

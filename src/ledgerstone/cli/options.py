@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import unquote
 
 import typer
@@ -45,6 +46,7 @@ Tenant: TypeAlias = Annotated[
     str, typer.Option("--tenant", metavar="NAME", help="Whose data to read.")
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
 SessionId: TypeAlias = Annotated[
     str, typer.Argument(metavar="SESSION", help="The id of the session.", show_default=False)
 ]
@@ -52,12 +54,35 @@ SessionId: TypeAlias = Annotated[
 
 @contextmanager
 def reading(
-    url: str | None, tenant: str | None, blobs: str | None = None, *, named: str = NAMED
+    url: str | None,
+    tenant: str | None,
+    blobs: str | None = None,
+    *,
+    named: str = NAMED,
 ) -> Iterator[Store]:
-    """An existing store, open; nothing is ever created by looking. `named`: who said which.
+    """An existing store, opened to be read: nothing is written. `named`: who said which.
 
     A place that `blobs` names is entered and proved at once, so it is for verbs that touch bytes.
     """
+    check_there(url, named)
+    with Store.open(str(url), tenant=tenant, blobs=blobs or None, read_only=True) as store:
+        yield store
+
+
+@contextmanager
+def writing(
+    url: str | None, tenant: str | None, blobs: str | None = None, *, accept_loss: bool = False
+) -> Iterator[Store]:
+    """An existing store, opened to be written; none is created, and no schema is migrated."""
+    check_there(url, NAMED, accept_loss=accept_loss)
+    with Store.open(
+        unchanged(str(url)), tenant=tenant, blobs=blobs or None, accept_loss=accept_loss
+    ) as store:
+        yield store
+
+
+def check_there(url: str | None, named: str, *, accept_loss: bool = False) -> None:
+    """CliError when the url leads to no store; `named` says who gave it."""
     if not url:
         raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
     if url.startswith("memory:"):
@@ -66,10 +91,28 @@ def reading(
         trouble = _trouble(url)
     except OSError as error:
         trouble = f"{url}: {error.strerror}"
-    if trouble:
+    if trouble and not accept_loss:
         raise CliError(f"{trouble}, and nothing was created; check {named}")
-    with Store.open(unchanged(url), tenant=tenant, blobs=blobs or None) as store:
-        yield store
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask the person at the terminal; CliError when the answer is no, or nobody can be asked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CliError("no terminal to ask for confirmation, and nothing was done; add --yes")
+    if not typer.confirm(question, err=True):
+        raise CliError("nothing was done")
+
+
+def given(context: typer.Context, name: str) -> Any:
+    """An option that may stand before the word of a sub-verb or after it; what was typed wins."""
+    for place in (context, context.parent):
+        if place is not None:
+            source = place.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                return place.params[name]
+    return context.params[name]
 
 
 def is_server(url: str) -> bool:

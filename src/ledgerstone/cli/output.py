@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from rich import box
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from ledgerstone.clock import to_datetime
+from ledgerstone.codec import encode_json
 
+CALL_CHARS = 72
+"""Maximum length of a tool call in a table, in characters."""
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -49,12 +54,31 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cells).rstrip())
 
 
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on the terminal, told phase, done and total; nothing where there is no terminal."""
+    waiting = Console(stderr=True)
+    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
+        task = bar.add_task("looking", total=None)
+
+        def show(phase: str, done: int, total: int) -> None:
+            bar.update(task, description=phase, completed=done, total=total)
+
+        yield show
+
+
 def visible(text: str, *, lines: bool = False) -> str:
     """Text from a store, safe to print: what would steer a terminal is shown as an escape."""
     kept = "\n\t" if lines else ""
     if text.isprintable():
         return text
     return "".join(c if c in kept or not _steers(c) else _escaped(c) for c in text)
+
+
+def call_text(tool: str, arguments: Any) -> str:
+    """A tool call as it would be typed, cut when it is long."""
+    text = f"{tool} {encode_json(arguments, 'arguments').decode()}"
+    return text if len(text) <= CALL_CHARS else text[: CALL_CHARS - 3] + "..."
 
 
 def moment(us: int | None) -> str:
@@ -73,8 +97,9 @@ def size(count: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 turn`, `2 turns`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`1 turn`, `2 turns`, `2 batches`."""
+    many = "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{many}"
 
 
 def _steers(character: str) -> bool:

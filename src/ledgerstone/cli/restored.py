@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from ledgerstone.cli.options import AsJson, StoreUrl, reading
+from typing import Annotated
+
+import typer
+
+from ledgerstone.cli.options import (
+    NAMED,
+    AsJson,
+    StoreUrl,
+    Yes,
+    check_there,
+    confirm,
+    shown,
+    writing,
+)
 from ledgerstone.cli.output import plural, print_json, print_line
 
-EXAMPLE = "Example: ledgerstone restored --store postgresql://localhost/agents"
+EXAMPLE = "Example: ledgerstone restored --store postgresql://localhost/agents --yes"
 
 
-def run(*, store: StoreUrl = None, as_json: AsJson = False) -> None:
+AcceptLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-loss",
+        help="Open a SQLite store without the log or the file it misses; what was in it is lost.",
+    ),
+]
+
+
+def run(
+    *,
+    store: StoreUrl = None,
+    accept_loss: AcceptLoss = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
     """End all leases and lift all fences of a store that was restored from a backup.
 
     A worker that still runs from before, or another system, may remember fences that the backup
-    does not know: after this none of them is granted again. Run it before workers start.
+    does not know: after this none of them is granted again. Run it before workers start: every
+    worker that holds a lease now loses it. Asks first, unless --yes is given.
     """
-    with reading(store, None) as opened:
+    check_there(store, NAMED, accept_loss=accept_loss)
+    question = f"End all leases of {shown(str(store))}"
+    # Before the store is opened: with --accept-loss that alone gives up what is missing.
+    confirm(f"{question}, and give up what it misses?" if accept_loss else f"{question}?", yes=yes)
+    with writing(store, None, accept_loss=accept_loss) as opened:
         tenants = opened.admin.tenants()
         lifted = {name: opened.for_tenant(name).admin.after_restore() for name in tenants}
     if as_json:

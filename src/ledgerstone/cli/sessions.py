@@ -40,12 +40,13 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of a store, the most recently updated first."""
-    with reading(store, tenant) as opened:
+    with reading(store, None) as root:
+        opened = root.for_tenant(tenant)
         page = opened.sessions.list(
             user=user, app=app, deleted=deleted, limit=limit, cursor=cursor, total=True
         )
         found = [(session, opened.sessions.head(session)) for session in page.items]
-        others = [] if found else other_tenants(opened, tenant)
+        others = [] if found else other_tenants(root, tenant)
     if as_json:
         items = [_plain(session, head) for session, head in found]
         print_json({"sessions": items, "total": page.total, "cursor": page.cursor})

@@ -12,6 +12,7 @@ from ledgerstone.cli.output import moment, plural, print_line, print_table, size
 from ledgerstone.money import in_units
 from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.stats import Stats, UsageSum
 
 LINES_MAX = 20
@@ -20,6 +21,7 @@ LINES_MAX = 20
 MODELS = ("MODEL", "CALLS", "INPUT", "CACHED", "OUTPUT", "COST")
 ARTIFACTS = ("ARTIFACT", "VERSION", "SIZE", "TYPE", "TOOL", "CREATED")
 EXECUTIONS = ("TOOL CALL", "TOOL", "STATUS", "ATTEMPTS", "TOOK", "STARTED")
+DRAFTS = ("DRAFT", "OWNER", "CHARACTERS", "UPDATED")
 ATTACHMENTS = ("ATTACHMENT", "WHERE", "STATE", "SINCE")
 
 
@@ -31,6 +33,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: list[Artifact]
     executions: list[Execution]
     attachments: list[Attachment]
+    drafts: list[DraftRecord]
 
 
 def gather(store: Store, session: str) -> Kept:
@@ -41,6 +44,7 @@ def gather(store: Store, session: str) -> Kept:
         artifacts=store.artifacts.list(session=session, newest=False),
         executions=store.executions.list(session=session),
         attachments=store.attachments.list(session),
+        drafts=store.drafts.list(session),
     )
 
 
@@ -51,6 +55,7 @@ def print_kept(kept: Kept) -> None:
     _print(ARTIFACTS, [_artifact_row(one) for one in kept.artifacts])
     _print(EXECUTIONS, [_execution_row(one) for one in kept.executions])
     _print(ATTACHMENTS, [_attachment_row(one) for one in kept.attachments])
+    _print(DRAFTS, [_draft_row(one) for one in kept.drafts])
 
 
 def money(costs: Sequence[Cost], unpriced: int = 0) -> str:
@@ -110,6 +115,10 @@ def _execution_row(one: Execution) -> tuple[str, ...]:
         f"{one.duration_ms} ms" if one.resolved else "",
         moment(one.started_us),
     )
+
+
+def _draft_row(one: DraftRecord) -> tuple[str, ...]:
+    return (visible(one.id), visible(one.owner), str(len(one.text)), moment(one.updated_us))
 
 
 def _attachment_row(one: Attachment) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from ledgerstone.records.usage import Cost
 
 EXAMPLE = "Example: ledgerstone usage --store agent.db --by day,model --since 2026-11-01"
 COUNTS = ("CALLS", "INPUT", "OUTPUT", "TOKENS", "COST", "UNPRICED")
-BUDGETS = ("BUDGET", "OF", "PERIOD", "SINCE", "LIMIT", "USED", "LEFT", "")
+BUDGETS = ("BUDGET", "OF", "PERIOD", "MODE", "SINCE", "LIMIT", "USED", "LEFT", "")
 BAR_CELLS = 30
 SHORT_CELLS = 10
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -204,7 +204,7 @@ def _budget_rows(one: BudgetState) -> list[tuple[str, ...]]:
     """A line per limit."""
     budget, rows = one.budget, []
     subject = f"{budget.scope} {visible(budget.subject)}" if budget.subject else budget.scope
-    head = (visible(budget.id), subject, budget.period, moment(one.since_us)[:10])
+    head = (visible(budget.id), subject, budget.period, budget.mode, moment(one.since_us)[:10])
     limits: list[tuple[int, int, str]] = []
     if budget.cost_nano is not None:
         limits.append((budget.cost_nano, one.spent_nano, budget.currency))

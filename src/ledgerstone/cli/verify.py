@@ -65,7 +65,8 @@ def run(
         if defects:
             rows = [(name, d.session, d.kind, d.where, d.detail) for name, d in defects]
             print_table(HEADERS, [tuple(map(visible, row)) for row in rows])
-            print_line("nothing was changed; restore these sessions from a copy of the store")
+            if any(d.kind != "copy" for _, d in defects):
+                print_line("nothing was changed; restore these sessions from a copy of the store")
     raise typer.Exit(DEFECTS if defects else 0)
 
 

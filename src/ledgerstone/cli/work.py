@@ -9,7 +9,7 @@ import typer
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
+from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading, writing
 from ledgerstone.cli.output import moment, plural, print_json, print_line, print_table, visible
 from ledgerstone.clock import SystemClock
 from ledgerstone.errors import BatchNotFound, SessionNotFound
@@ -60,10 +60,11 @@ def run(
         raise CliError("--dead and --stuck are two questions; ask one of them")
     if batch is not None and session != REPLAY:
         raise CliError("one session at a time; to queue a dead batch again: work replay BATCH")
-    with reading(store, tenant) as opened:
-        if batch is not None:
+    if batch is not None:
+        with writing(store, tenant) as opened:
             _print_replayed(_replayed(opened, batch), as_json)
-            return
+        return
+    with reading(store, tenant) as opened:
         if session is not None and opened.sessions.get(session) is None:
             raise SessionNotFound(session)
         if dead:
@@ -144,6 +145,8 @@ def _row(batch: Batch, now_us: int) -> tuple[str, ...]:
 
 
 def _state(batch: Batch, now_us: int) -> str:
+    if batch.waiting_for is not None:
+        return f"parked, execution {visible(batch.waiting_for)}"
     if batch.claim is not None:
         return f"claimed, fence {batch.claim_fence}"
     if batch.available_us > now_us:

@@ -1,6 +1,6 @@
 """Blobs: where bytes are, in which order they come and go. The bytes travel by another port.
 
-A key names bytes in their place and is never used twice, so what is deleted by its key can not be
+A key names bytes in their place and is never used twice, so what is deleted by its key cannot be
 what somebody else has just put. Before bytes are written there is an upload row with their key; it
 becomes the blob's row when they are complete, and an upload row again before they are deleted.
 """
@@ -46,7 +46,7 @@ class FinishUpload(Command[Blob], frozen=True, kw_only=True):
 
 
 class CondemnUpload(Command[Upload | None], frozen=True, kw_only=True):
-    """Before the bytes of an old upload are deleted: from here on it can not be finished.
+    """Before the bytes of an old upload are deleted: from here on it cannot be finished.
 
     Its row is as young as new then: who wrote the bytes may still be alive, and write more of
     them. None when it is gone, or was made (or condemned) after `before_us`.
@@ -124,6 +124,6 @@ class CountBlobs(Query[BlobCounts], frozen=True, kw_only=True):
 
 
 class CheckRoots(Query[int], frozen=True, kw_only=True):
-    """How many references a session's live checkpoint has; Corrupt when it can not be read."""
+    """How many references a session's live checkpoint has; Corrupt when it cannot be read."""
 
     session: str

@@ -57,11 +57,13 @@ class RetryExecution(Command[Execution], frozen=True, kw_only=True):
     """The caller decided to run it once more: same id and key, one attempt more.
 
     ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while another
-    owner may still be at it.
+    owner may still be at it. `later`: it is only decided; the next StartExecution of the call
+    begins it.
     """
 
     id: str
     guard: Guard = FREE
+    later: bool = False
 
 
 class GetExecution(Query[Execution | None], frozen=True, kw_only=True):

@@ -7,16 +7,17 @@ from ledgerstone.records.leases import Lease
 
 
 class TakeLease(Command[Lease | None], frozen=True, kw_only=True):
-    """None while another owner's lease lives.
+    """None while another owner's lease lives; a grant is a new fence and `token`.
 
-    `fresh`: a new fence even for the same owner. `token` is made by the client.
+    `reenter`: the same owner keeps the fence and the token of a lease that lives, with a later end.
+    The same `token` again answers the grant it got. The client makes `token`.
     """
 
     session: str
     owner: str
     token: str
     ttl_us: int
-    fresh: bool = False
+    reenter: bool = False
 
 
 class RenewLease(Command[Lease], frozen=True, kw_only=True):
@@ -38,12 +39,17 @@ class ReleaseLease(Command[bool], frozen=True, kw_only=True):
     fence: int
 
 
-class BreakLease(Command[bool], frozen=True, kw_only=True):
-    """An operator ends a lease by force; who and why is kept as a note of the session."""
+class BreakLease(Command[Lease | None], frozen=True, kw_only=True):
+    """An operator ends a lease by force; who, why and which is kept as a note of the session.
+
+    `fence`: only the lease with that fence; Conflict when another one lives. Answers the lease that
+    was broken, None when none lived.
+    """
 
     session: str
     by: str
     reason: str
+    fence: int | None = None
 
 
 class GetLease(Query[Lease | None], frozen=True, kw_only=True):

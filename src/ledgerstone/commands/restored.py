@@ -5,14 +5,12 @@ from __future__ import annotations
 from ledgerstone.commands import Command
 
 
-class RaiseFence(Command[int], frozen=True, kw_only=True):
-    """End the lease of a session and lift its fence; answers the new one. SessionNotFound."""
+class RaiseFences(Command[int], frozen=True, kw_only=True):
+    """End every lease of the tenant and raise every fence; answers how many sessions there are.
 
-    session: str
-    jump: int
-
-
-class RaiseFloor(Command[int], frozen=True, kw_only=True):
-    """The same for sessions that are gone or to come; answers where a new session begins."""
+    Sessions that are gone or to come are raised too. With a session, only that one; with "", only
+    those that are gone or to come: a backend with a file per session takes it in such pieces.
+    """
 
     jump: int
+    session: str | None = None

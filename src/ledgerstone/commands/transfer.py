@@ -73,6 +73,16 @@ class ExportSessions(Query[ExportedSessions], frozen=True, kw_only=True):
     bytes_max: int = PAGE_BYTES
 
 
+class IsCopyUnfinished(Query[bool], frozen=True, kw_only=True):
+    """Whether a copy into this tenant was begun and has not ended."""
+
+
+class MarkCopy(Command[None], frozen=True, kw_only=True):
+    """Note in the target that a copy of this tenant begins, or with `ended` that it has ended."""
+
+    ended: bool = False
+
+
 class ImportRows(Command[int], frozen=True, kw_only=True):
     """Write rows that are not there yet; how many were written.
 

@@ -13,7 +13,7 @@ from ledgerstone.commands.executions import Finish
 from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.tickets import NewTicket
-from ledgerstone.commands.work import NewBatch
+from ledgerstone.commands.work import Completion, NewBatch
 from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.reports import Verified
 from ledgerstone.records.runs import Run
@@ -95,7 +95,7 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
 
     `blobs` are those that the parts of its messages name: they become attachments of the session.
     `kept_notes` are notes whose first body stays; of `notes` the last one wins.
-    `over_budget`: recorded even if a budget is exceeded by it, since it was used already.
+    `over_budget`: recorded even if a budget refuses such commits, since it was used already.
 
     `kind` says which call made it (turn, append, replace, pop, clear, amend, tombstone, branch,
     state, checkpoint, usage); `hash` covers the content and nothing of the envelope (contract D26).
@@ -113,7 +113,7 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     state: dict[str, Any] | None = None
     run: Run | None = None
     usage: tuple[UsageEntry, ...] = ()
-    complete: tuple[str, ...] = ()
+    complete: tuple[Completion, ...] = ()
     over_budget: bool = False
     release: bool = False
     # From here on, what few turns have: see `is_usual`.
@@ -147,6 +147,16 @@ _NOTHING = astuple(CommitTurn(tenant="", session="", turn="", kind=""))[_RARE:]
 def is_usual(command: CommitTurn) -> bool:
     """Whether a commit has nothing of what few have: one look in place of twenty."""
     return astuple(command)[_RARE:] == _NOTHING
+
+
+class FindTurn(Command[TurnCommitted | None], frozen=True, kw_only=True):
+    """What GetTurn answers, after every write of the session that is under way has ended.
+
+    It writes nothing, but waits in line as a write does: its None stays true.
+    """
+
+    session: str
+    turn: str
 
 
 class GetTurn(Query[TurnCommitted | None], frozen=True, kw_only=True):

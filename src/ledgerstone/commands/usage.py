@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledgerstone.commands import FREE, Command, Guard, Query
 from ledgerstone.records.stats import (
     Budget,
+    BudgetsFound,
     BudgetState,
     Grouping,
     Stats,
@@ -59,6 +60,16 @@ class DropBudget(Command[bool], frozen=True, kw_only=True):
     """Remove a budget; False when there was none."""
 
     id: str
+
+
+class FindBudgets(Query[BudgetsFound], frozen=True, kw_only=True):
+    """The budgets that a turn of a session meets; with no session, of the user, or the tenant.
+
+    `user` is whose session it will be, when there is none yet.
+    """
+
+    session: str | None = None
+    user: str | None = None
 
 
 class ListBudgets(Query[list[BudgetState]], frozen=True, kw_only=True):

@@ -43,6 +43,13 @@ class NewBatch(msgspec.Struct, frozen=True, kw_only=True):
     backoff_us: int = 0
 
 
+class Completion(msgspec.Struct, frozen=True, gc=False):
+    """A claim that a commit completes; its token proves that the caller made it."""
+
+    claim: str
+    token: str
+
+
 class EnqueueWork(Command[Batch], frozen=True, kw_only=True):
     """Durable before it answers; the same source key while queued answers the existing batch."""
 
@@ -116,6 +123,20 @@ class FailClaim(Command[list[Batch]], frozen=True, kw_only=True):
     error: str
     delay_us: int | None = None
     bury: bool = False
+
+
+class ParkClaim(Command[list[Batch]], frozen=True, kw_only=True):
+    """Batches wait, uncounted, until the outcome of an execution of their session is decided.
+
+    What stands behind them in the session waits too. Answers them with `waiting_for`; without it,
+    and free again, when the outcome is known already. ClaimLost, ExecutionNotFound,
+    SessionBindingMismatch.
+    """
+
+    session: str
+    claim: str
+    token: str
+    execution: str
 
 
 class CancelWork(Command[Batch | None], frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ def run_demo(
 ) -> Summary:
     """Play it, show it, count. The summary says whether it went well.
 
-    NotSupported for a store that two processes can not share; StageError when a worker fails.
+    NotSupported for a store that two processes cannot share; StageError when a worker fails.
     """
     folder = None if store is not None else Path(tempfile.mkdtemp(prefix="ledgerstone-demo-"))
     url = store if folder is None else str(folder / "agent.db")

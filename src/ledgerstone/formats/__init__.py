@@ -1,6 +1,6 @@
 """Messages of other libraries as ours and back, without losing a word of them.
 
-    message = formats.keep("openai", item)            # ours, with what our parts can not say
+    message = formats.keep("openai", item)            # ours, with what our parts cannot say
     item = formats.native("openai", [message])[0]     # the very item again
     formats.native("langchain", messages)             # the same conversation in another format
 

@@ -15,7 +15,7 @@ from ledgerstone.formats import words
 from ledgerstone.formats.adk_parts import KIND, is_signature, read_part_of, write_part
 from ledgerstone.formats.keeping import Native
 from ledgerstone.formats.turns import Said, turns
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import AnyPart, Reasoning, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
@@ -52,7 +52,7 @@ class Adk:
             style += FAILED
         if role == "tool" and len(parts) == 1 and isinstance(parts[0], ToolResult):
             fields["tool_call_id"] = parts[0].call_id or None
-        return message(role, parts, **fields), style
+        return unnamed_message(role, parts, **fields), style
 
     def write(self, message: Message, style: str) -> Native:
         body = message.body

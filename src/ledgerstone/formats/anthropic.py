@@ -15,7 +15,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.formats import words
 from ledgerstone.formats.keeping import Native
 from ledgerstone.formats.turns import Said, turns
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
     Image,
@@ -63,7 +63,7 @@ class Anthropic:
         if isinstance(native.get("usage"), dict):
             fields |= _answered(native)
             style += FULL
-        return message(known, parts, **fields), style
+        return unnamed_message(known, parts, **fields), style
 
     def write(self, message: Message, style: str) -> Native:
         role = "user" if message.role == "tool" else message.role

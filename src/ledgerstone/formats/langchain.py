@@ -21,7 +21,13 @@ from ledgerstone.formats.langchain_blocks import (
     write_block,
 )
 from ledgerstone.formats.turns import Said, turns
-from ledgerstone.records.messages import FINISH_REASONS, FOREIGN_ROLES, ROLES, Message, message
+from ledgerstone.records.messages import (
+    FINISH_REASONS,
+    FOREIGN_ROLES,
+    ROLES,
+    Message,
+    unnamed_message,
+)
 from ledgerstone.records.parts import AnyPart, Audio, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
@@ -62,7 +68,7 @@ class LangChain:
             flags += _read_answer(data, parts, fields)
         parts += words.from_outside(_object(data, "additional_kwargs").get(words.OUTSIDE))
         style = flags if _USUAL[role] == kind else f"{kind}:{flags}"
-        return message(role, parts, **fields), style
+        return unnamed_message(role, parts, **fields), style
 
     def write(self, message: Message, style: str) -> Native:
         kind, colon, flags = style.rpartition(":")

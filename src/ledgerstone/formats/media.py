@@ -39,7 +39,7 @@ def with_bytes(message: Message, found: Mapping[str, bytes | None]) -> Message:
 
 
 def _made_again(message: Message, found: Mapping[str, bytes | None]) -> Message | None:
-    """The message as if the bytes had never left its native; None when that can not be told."""
+    """The message as if the bytes had never left its native; None when that cannot be told."""
     extra = message.body.extra or {}
     format = origin(message)
     if BLOBS not in extra or format not in NAMES:

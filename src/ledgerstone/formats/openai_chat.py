@@ -16,7 +16,7 @@ from ledgerstone.formats import words
 from ledgerstone.formats.keeping import Native
 from ledgerstone.formats.results import as_error, error_of
 from ledgerstone.formats.turns import Said, turns
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
     Audio,
@@ -57,7 +57,9 @@ class Chat:
             parts = [*_thoughts(native), *parts]
         parts += _beside(native)
         known = role if role in _ROLES else "user"
-        return message(known, parts, **fields), style + (FULL if "refusal" in native else "")
+        return unnamed_message(known, parts, **fields), style + (
+            FULL if "refusal" in native else ""
+        )
 
     def write(self, message: Message, style: str) -> Native:
         role = message.body.origin_role or message.body.role

@@ -18,7 +18,7 @@ from ledgerstone.formats import words
 from ledgerstone.formats.keeping import Native
 from ledgerstone.formats.results import as_error, error_of
 from ledgerstone.formats.turns import Said, everything_said
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
     Audio,
@@ -51,10 +51,10 @@ class Responses:
         part = words.part_of(_read_item, native, _KIND)
         if isinstance(part, ToolResult):
             fields = {"tool_call_id": part.call_id} if part.call_id else {}
-            return message("tool", [part], **fields), named
+            return unnamed_message("tool", [part], **fields), named
         if words.is_verbatim(part, _KIND) and "type" in native:
             part = native
-        return message("assistant", [part, *_unabridged(native, part)]), named
+        return unnamed_message("assistant", [part, *_unabridged(native, part)]), named
 
     def write(self, message: Message, style: str) -> Native:
         parts = message.parts
@@ -97,7 +97,7 @@ def _read_message(native: Native, role: str) -> tuple[Message, str]:
         style = LISTED
     if "type" in native and style == LISTED:
         style = ITEM + NAMED if "id" in native else ITEM
-    return message(known, parts), style
+    return unnamed_message(known, parts), style
 
 
 def _read_item(native: Native) -> AnyPart:

@@ -25,7 +25,7 @@ from ledgerstone.formats.pydantic_ai_parts import (
     write_response_part,
 )
 from ledgerstone.formats.turns import Said, is_system, turns
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import AnyPart, Media, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
@@ -79,7 +79,7 @@ def _read_request(native: Native) -> tuple[Message, str]:
     rest = _from_metadata(native)
     if reader.role == "tool" and len(reader.parts) == 1:
         fields["tool_call_id"] = reader.parts[0].call_id  # type: ignore[union-attr]
-    return message(reader.role, [*reader.parts, *rest], **fields), reader.style
+    return unnamed_message(reader.role, [*reader.parts, *rest], **fields), reader.style
 
 
 def _read_response(native: Native) -> tuple[Message, str]:
@@ -96,7 +96,9 @@ def _read_response(native: Native) -> tuple[Message, str]:
     parts += _from_metadata(native)
     texts = [one.get("args") for one in native["parts"] if isinstance(one, dict)]
     style = TEXT_ARGUMENTS if any(isinstance(one, str) for one in texts) else ""
-    return message("assistant", parts, **fields), style + (NAMED if "model_id" in native else "")
+    return unnamed_message("assistant", parts, **fields), style + (
+        NAMED if "model_id" in native else ""
+    )
 
 
 def _from_metadata(native: Native) -> list[AnyPart]:

@@ -27,8 +27,10 @@ from ledgerstone.records.parts import (
     ToolResult,
     Video,
     read_part,
+    read_result,
 )
 
+result_parts = read_result
 COUNT_BOUND = 1 << 53
 OUTSIDE = "ledgerstone"
 """The key under which a format's free place holds parts that it has no word for."""
@@ -53,7 +55,6 @@ _NEEDED: dict[type, tuple[str, ...]] = {
     Code: ("code",),
 }
 _WORDED = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
-_ANSWERS = (Text, File, Image, Audio, Video)
 _WORDLESS = (Source, Json)
 _FREE = frozenset(("arguments", "content", "is_error", "value"))
 _THINK, _THOUGHT = "<think>\n", "\n</think>"
@@ -195,19 +196,6 @@ def as_object(arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, dict):
         return arguments
     return {} if arguments is None or arguments == "" else {"arguments": arguments}
-
-
-def result_parts(content: Any) -> list[AnyPart] | None:
-    """The parts that a tool answered with; None when it answered with a value."""
-    if not isinstance(content, list) or not content:
-        return None
-    parts: list[AnyPart] = []
-    for one in content:
-        part = read_part(one) if isinstance(one, dict) else None
-        if not isinstance(part, _ANSWERS):
-            return None
-        parts.append(part)
-    return parts
 
 
 def result_content(parts: list[AnyPart]) -> Any:

@@ -10,19 +10,20 @@ from hashlib import sha256
 from typing import IO, Any, TypeAlias
 
 from ledgerstone import ids
+from ledgerstone.codec import is_sha256
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.blobs import CHUNK_BYTES, BlobRef
-from ledgerstone.records.messages import MessageBody, message
-from ledgerstone.records.parts import Media, Text
+from ledgerstone.records.messages import MessageBody, unnamed_message
+from ledgerstone.records.parts import AnyPart, Media, Text, ToolResult, read_result
 
 Ref: TypeAlias = str | BlobRef | Artifact | Attachment
 Data: TypeAlias = bytes | bytearray | memoryview | os.PathLike[str] | IO[bytes] | Iterable[bytes]
 
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*-]+/[\w!#$&^.+*-]+( *;.*)?", re.ASCII)
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MEDIA = frozenset(("file", "image", "audio", "video"))
+_TOOL_RESULT = "tool-result"
 CHANGED = "changed while it was read"
 
 
@@ -40,7 +41,7 @@ def ref_of(value: Ref | object, field: str = "ref") -> str:
 def known_ref(value: Any, field: str) -> str:
     """A SHA-256 in hex, as text or from a record."""
     ref = ref_of(value, field)
-    if not _SHA256.fullmatch(ref):
+    if not is_sha256(ref):
         raise InvalidValue(field, f"a SHA-256 in hex expected, got {ref!r:.70}")
     return ref
 
@@ -108,20 +109,33 @@ def check_piece(piece: Any) -> bytes:
 
 
 def named_blobs(body: MessageBody) -> list[str]:
-    """The blobs that the media parts of a message name; other references are the caller's own."""
-    found = []
+    """What the key `blob` of media parts names, whatever it looks like; other parts name none.
+
+    The text and media that a tool answered with are parts too; any other answer is a value.
+    """
+    found: list[str] = []
     for part in body.parts:
-        if type(part) is Text:
-            continue
-        if isinstance(part, Media):
-            ref: Any = part.blob
-        elif isinstance(part, dict) and part.get("type") in _MEDIA:
-            ref = part.get("blob")
-        else:
-            continue
-        if isinstance(ref, str) and _SHA256.fullmatch(ref):
-            found.append(ref)
+        if type(part) is not Text:
+            _add_named(part, found)
     return found
+
+
+def _add_named(part: AnyPart, found: list[str]) -> None:
+    content = None
+    if isinstance(part, ToolResult):
+        ref, content = None, part.content
+    elif isinstance(part, Media):
+        ref = part.blob
+    elif isinstance(part, dict):
+        kind = part.get("type")
+        ref = part.get("blob") if kind in _MEDIA else None
+        content = part.get("content") if kind == _TOOL_RESULT else None
+    else:
+        return
+    if isinstance(ref, str):
+        found.append(ref)
+    for inner in read_result(content) or ():
+        _add_named(inner, found)
 
 
 def all_named(bodies: Iterable[MessageBody]) -> tuple[str, ...]:
@@ -137,7 +151,7 @@ def blobs_of_patch(fields: dict[str, Any]) -> list[str]:
     """The blobs that the changed fields of a message name."""
     if not fields.get("parts"):
         return []
-    return named_blobs(message("user", parts=fields["parts"]).body)
+    return named_blobs(unnamed_message("user", parts=fields["parts"]).body)
 
 
 def _view(data: object) -> memoryview | None:

@@ -18,7 +18,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef
 from ledgerstone.records.drafts import DRAFT_PREFIX
-from ledgerstone.records.messages import Message, MessageBody, message, to_message
+from ledgerstone.records.messages import Message, MessageBody, to_message, unnamed_message
 from ledgerstone.records.nodes import MESSAGE, Node, Opaque
 from ledgerstone.records.parts import ToolResult
 from ledgerstone.records.turns import Placed
@@ -220,7 +220,7 @@ def amendment_patch(fields: dict[str, Any]) -> bytes:
             raise InvalidValue(name, "this field of a message never changes")
         if name == "content":
             raise InvalidValue(name, "what a message says are its `parts`, text or parts")
-    body = message("user", **fields).body
+    body = unnamed_message("user", **fields).body
     if "parts" in fields and fields["parts"] is None:
         raise InvalidValue("parts", "text or parts expected, got None")
     return encode_json({name: msgspec.to_builtins(getattr(body, name)) for name in fields}, "patch")

@@ -12,9 +12,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.clock import US_PER_S, to_us
-from ledgerstone.codec import encode_json
+from ledgerstone.codec import encode_json, is_sha256
 from ledgerstone.commands import FREE, Guard
-from ledgerstone.errors import Fenced, InvalidValue, SessionBindingMismatch
+from ledgerstone.errors import Fenced, InvalidValue, LeaseExpired, SessionBindingMismatch
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.executions import Execution
@@ -80,14 +80,21 @@ def bound(session: SessionRef, lease: AnyLease | None) -> tuple[str, AnyLease | 
     """The session and the lease that guards it; a lease given as the session is both."""
     if lease is None:
         if type(session) is not str and isinstance(session, (Lease, Held)):
-            return session.session, session
+            return session.session, not_ended(session)
         return session_id(session), None
     if not isinstance(lease, Lease | Held):
         raise InvalidValue("lease", f"a Lease expected, got {type(lease).__name__}")
     id = session_id(session)
     if lease.session != id:
         raise SessionBindingMismatch(lease.session, id)
-    return id, lease
+    return id, not_ended(lease)
+
+
+def not_ended(lease: AnyLease) -> AnyLease:
+    """The lease; LeaseExpired when it was held for a block that has ended."""
+    if isinstance(lease, Held) and lease.ended:
+        raise LeaseExpired(lease.session, lease.fence, ended=True)
+    return lease
 
 
 def guard(
@@ -104,6 +111,7 @@ def guard(
         if expected_revision is None and expected_incarnation is None:
             return FREE
         return Guard(revision=expected_revision, incarnation=expected_incarnation)
+    not_ended(lease)
     if isinstance(lease, Held) and lease.lost is not None:
         lost = lease.lost
         current = lost.current if isinstance(lost, Fenced) else lease.fence
@@ -233,7 +241,7 @@ def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
         raise InvalidValue(field, "a list of digests expected, got text")
     found = []
     for digest in values:
-        if not isinstance(digest, str) or len(digest) != 64 or not _HEX.issuperset(digest):
+        if not isinstance(digest, str) or not is_sha256(digest):
             raise InvalidValue(field, f"a SHA-256 in hex expected, got {digest!r:.70}")
         found.append(digest)
     return tuple(found)
@@ -246,9 +254,6 @@ def default_owner() -> str:
 
     host = "".join(c for c in gethostname()[:80] if c.isprintable())
     return f"{host}:{os.getpid()}:{os.urandom(6).hex()}"
-
-
-_HEX = frozenset("0123456789abcdef")
 
 
 def _shown(value: object) -> str:

@@ -12,13 +12,20 @@ from msgspec.structs import force_setattr, replace
 from ledgerstone import ids
 from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
+from ledgerstone.commands.work import Completion
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import blobs_of_patch, named_blobs
 from ledgerstone.intake.runs import run_fields, run_status
-from ledgerstone.intake.work import Keywords, check_keywords, new_batch
+from ledgerstone.intake.work import Keywords, check_keywords, claim_record, new_batch
 from ledgerstone.records.document import scrub_config
-from ledgerstone.records.messages import Message, MessageBody, message, to_message, tool_result
+from ledgerstone.records.messages import (
+    Message,
+    MessageBody,
+    to_message,
+    tool_result,
+    unnamed_message,
+)
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.parts import Text, to_parts
 from ledgerstone.records.runs import Run
@@ -63,7 +70,7 @@ class Content:
     def say(self, role: str, content: object, fields: dict[str, Any]) -> Message:
         """Add a message of one role."""
         if fields:
-            return self.add(message(role, content, **fields))
+            return self.add(unnamed_message(role, content, **fields))
         named: Any = role  # The callers are methods named after the roles.
         if type(content) is str:
             return self._put(MessageBody(role=named, parts=[Text(content)]))
@@ -78,6 +85,8 @@ class Content:
         body = bodies.tool_body(call_id, content, fields)
         if body is None:
             return self.add(tool_result(call_id, content, **fields))
+        if type(content) is list:
+            self._name_blobs(named_blobs(body))
         return self._put(body)
 
     def add(self, value: object, on_path: bool = True) -> Message:
@@ -140,10 +149,11 @@ class Content:
         self.more["run"] = run
         return run
 
-    def complete(self, claim: Claim | str) -> None:
-        if isinstance(claim, Claim) and claim.session != self.session:
-            raise SessionBindingMismatch(self.session, claim.session)
-        self.extend("complete", (checks.record_id(claim, "claim"),))
+    def complete(self, claim: Claim) -> None:
+        given = claim_record(claim)
+        if given.session != self.session:
+            raise SessionBindingMismatch(self.session, given.session)
+        self.extend("complete", (Completion(given.id, given.token),))
 
     def enqueue(
         self, session: str | None, payloads: tuple[Any, ...], id: str | None, how: Keywords

@@ -66,7 +66,7 @@ def run_changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The same for a run that is there: not all of it can be changed."""
     for name in fields:
         if name in FIXED:
-            raise InvalidValue(name, "it can not be changed in a run that is there")
+            raise InvalidValue(name, "it cannot be changed in a run that is there")
     changes = {name: value for name, value in fields.items() if name != "status"}
     found = run_fields(changes)
     if "status" in fields:
@@ -103,14 +103,6 @@ def run_filter(session: Any, status: Any, parent_run: Any) -> RunFilter:
 
 def cursor_scope(tenant: str, where: RunFilter) -> bytes:
     return cursors.scope(tenant, "runs", where.session, where.status, where.parent_run)
-
-
-def cursor_key(key: list[Any]) -> tuple[int, str]:
-    """The key in a cursor of this list."""
-    match key:
-        case [int(created_us), str(id)]:
-            return created_us, id
-    raise InvalidValue("cursor", "not a cursor of this store, or damaged")
 
 
 def _part(kind: type[msgspec.Struct]) -> Check:

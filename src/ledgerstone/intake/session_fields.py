@@ -116,13 +116,7 @@ def cursor_scope(tenant: str, where: SessionFilter, order: str) -> bytes:
     )
 
 
-def list_key(key: list[Any]) -> tuple[int, str]:
-    """The key of a session list, out of a cursor."""
-    at, id = key
-    return at, id
-
-
 def _equals(where: dict[str, Any]) -> bytes | None:
-    # None means any here as well; sessions without metadata can not be asked for this way.
+    # None means any here as well; sessions without metadata cannot be asked for this way.
     value = where.get("metadata_equals")
     return None if value is None else encode_json(value, "metadata_equals")

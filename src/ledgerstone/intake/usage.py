@@ -14,7 +14,16 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.currencies import CURRENCIES
-from ledgerstone.records.stats import GROUPINGS, PERIODS, Budget, Grouping, Period, Scope
+from ledgerstone.records.stats import (
+    BUDGET_MODES,
+    GROUPINGS,
+    PERIODS,
+    Budget,
+    BudgetMode,
+    Grouping,
+    Period,
+    Scope,
+)
 from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage, UsageEntry
 
 Moment: TypeAlias = date | datetime | int
@@ -131,6 +140,7 @@ def budget_of(
     cost: Cost | None,
     tokens: int | None,
     period: str,
+    mode: str,
     id: str | None,
 ) -> Budget:
     """A budget of a session, a user, or with neither of the tenant."""
@@ -152,6 +162,7 @@ def budget_of(
         cost_nano=None if cost is None else cost.nano,
         currency="USD" if cost is None else cost.currency,
         tokens=tokens,
+        mode=cast(BudgetMode, checks.one_of(mode, BUDGET_MODES, "mode")),
     )
 
 
@@ -163,3 +174,30 @@ def _subject(session: SessionRef | None, user: str | None) -> tuple[Scope, str |
     if user is not None:
         return "user", ids.check_id(user, "user")
     return "tenant", None
+
+
+def estimate(
+    priced: Priced,
+    usage: Usage | Mapping[str, int] | None,
+    model: str | None,
+    provider: str | None,
+    cost: Cost | None,
+) -> UsageEntry | None:
+    """What a call may use; None when nothing is estimated. Without a model nothing is priced."""
+    if usage is None and cost is None:
+        if model is not None:
+            raise InvalidValue("estimate", "give the usage that is expected of the model, or cost")
+        return None
+    given = Usage() if usage is None else usage
+    if model is None and cost is None:
+        return UsageEntry("", _usage(given, correction=False))
+    return usage_entry(
+        priced,
+        model or "unknown",
+        given,
+        cost=cost,
+        source="",
+        provider=provider,
+        run_id=None,
+        correction=False,
+    )

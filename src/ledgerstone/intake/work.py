@@ -185,13 +185,6 @@ def batch_place(session: SessionRef | Batch, batch: BatchRef | None) -> tuple[st
     return checks.session_id(session), batch_id(batch)
 
 
-def dead_key(values: list[Any]) -> tuple[int, str]:
-    """Where a page of dead letters ended."""
-    if len(values) != 2 or type(values[0]) is not int or type(values[1]) is not str:
-        raise InvalidValue("cursor", "not a cursor of this store, or damaged")
-    return values[0], values[1]
-
-
 def error_text(error: str | BaseException) -> str:
     """Why work failed: "Type: message" of an exception, bounded, and storable everywhere."""
     if isinstance(error, BaseException):

@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.codec import decode_json, decode_struct
-from ledgerstone.commands.turns import GetTurn, ListTurns
+from ledgerstone.codec import decode_struct
+from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
 from ledgerstone.errors import Corrupt
 from ledgerstone.model import paths
 from ledgerstone.model.rows import NodeRow, TurnRow
 from ledgerstone.model.standing import Standing, find
 from ledgerstone.model.state import Tx
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
-from ledgerstone.rules import ledger
+from ledgerstone.rules import bodies, ledger
 
 _manifest_decoder = msgspec.json.Decoder(Checkpoint)
 
 
 def read_effects(turn: TurnRow) -> dict[str, Any]:
     """What the commit did besides adding nodes."""
-    return {} if turn.effects is None else decode_json(turn.effects)
+    return bodies.read_effects(turn.effects, turn.id)
 
 
 def read_manifest(data: bytes, session: str) -> Checkpoint:
@@ -68,6 +68,7 @@ def tell_again(tx: Tx, standing: Standing, turn: TurnRow) -> TurnCommitted:
         superseded=effects.get("superseded", 0),
         created_us=turn.created_us,
         replayed=True,
+        over_budget=tuple(effects.get("over_budget", ())),
     )
 
 
@@ -77,7 +78,7 @@ def find_turn(tx: Tx, number: int, turn: str) -> TurnRow | None:
     return None if revision is None else tx.state.turns[(number, revision)]
 
 
-def get_turn(tx: Tx, query: GetTurn) -> TurnCommitted | None:
+def get_turn(tx: Tx, query: GetTurn | FindTurn) -> TurnCommitted | None:
     """The answer of an earlier commit, or None."""
     found = find(tx, query.tenant, query.session)
     turn = None if found is None else find_turn(tx, found.number, query.turn)
@@ -105,7 +106,7 @@ def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
                 leaf=paths.id_of(tx, found.number, turn.leaf),
                 nodes=turn.count,
                 created_us=turn.created_us,
-                usage=ledger.read(turn.usage),
+                usage=ledger.read_usage(turn.id, turn.usage),
             )
         )
     return infos

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from ledgerstone.commands.turns import NewNode
-from ledgerstone.errors import AlreadyExists, InvalidValue
+from ledgerstone.errors import AlreadyExists, InvalidValue, unknown_node
 from ledgerstone.model import paths
 from ledgerstone.model.answers import to_placed
 from ledgerstone.model.commits import Commit
@@ -88,7 +88,7 @@ def _parent(commit: Commit, node: NewNode, leaf: int) -> int:
         return row.ord
     if commit.command.missing_parent == "root":
         return 0
-    raise InvalidValue("parent", f"no such node: {node.parent}")
+    raise unknown_node("parent", node.parent)
 
 
 def _place(commit: Commit, node: NewNode, parent: int) -> NodeRow:

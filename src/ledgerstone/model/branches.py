@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove
-from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue
+from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue, unknown_node
 from ledgerstone.model import paths
 from ledgerstone.model.nodes import to_node
 from ledgerstone.model.standing import Standing, find, require
@@ -56,7 +56,7 @@ def _target(tx: Tx, standing: Standing, wanted: BranchMove) -> int:
         return 0
     row = paths.live_by_id(tx, standing, wanted.to)
     if row is None:
-        raise InvalidValue("to", f"no such node: {wanted.to}")
+        raise unknown_node("to", wanted.to)
     return row.ord
 
 

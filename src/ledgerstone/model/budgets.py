@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ledgerstone.commands.usage import DropBudget, ListBudgets, SetBudget
+from ledgerstone.commands.usage import DropBudget, FindBudgets, ListBudgets, SetBudget
 from ledgerstone.model.commits import Commit
 from ledgerstone.model.rows import Spent
 from ledgerstone.model.state import State, Tx
 from ledgerstone.records.reports import Defect
-from ledgerstone.records.stats import Budget, BudgetState
+from ledgerstone.records.stats import Budget, BudgetsFound, BudgetState
 from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.rows import UsageDay
@@ -28,11 +28,13 @@ def spend(commit: Commit, entries: tuple[UsageEntry, ...]) -> None:
         start_us = rules.period_start(budget.period, commit.moment_us)
         now = spent if start_us == spent.since_us else _spent(tx.state, tenant, budget, start_us)
         asked = rules.asked_of(budget, entries)
-        if not command.over_budget:
-            rules.check_budget(budget, now.nano, now.tokens, asked)
+        if rules.goes_over(budget, now.nano, now.tokens, asked, forced=command.over_budget):
+            commit.over_budget.append(budget.id)
         if start_us >= spent.since_us:
-            more = Spent(start_us, now.nano + asked.nano, now.tokens + asked.tokens)
-            tx.state.budget_spent.put((tenant, budget.id), more)
+            more = rules.check_spent(now.nano + asked.nano, now.tokens + asked.tokens)
+            tx.state.budget_spent.put((tenant, budget.id), Spent(start_us, *more))
+    if commit.over_budget:
+        commit.effects["over_budget"] = commit.over_budget
 
 
 def _bounding(state: State, tenant: str, session: str, user: str | None) -> list[Budget]:
@@ -93,14 +95,21 @@ def forget_sums(tx: Tx, tenant: str, session: str, number: int) -> None:
         state.call_sums.delete((number,))
     row = state.sessions.get((tenant, session))
     for budget in _bounding(state, tenant, session, None if row is None else row.user):
-        state.budget_spent.put((tenant, budget.id), recount(state, tenant, budget))
+        state.budget_spent.put((tenant, budget.id), _checked(state, tenant, budget))
+
+
+def _checked(state: State, tenant: str, budget: Budget) -> Spent:
+    """What of a budget is used, to be stored."""
+    spent = recount(state, tenant, budget)
+    rules.check_spent(spent.nano, spent.tokens)
+    return spent
 
 
 def change_user(tx: Tx, tenant: str, old: str | None, new: str | None) -> None:
     """A session, with what it used, went from one user to another."""
     for user in (old, new) if old != new else ():
         for id in _ids(tx.state, tenant, "user", user) if user is not None else ():
-            spent = recount(tx.state, tenant, tx.state.budgets[(tenant, id)])
+            spent = _checked(tx.state, tenant, tx.state.budgets[(tenant, id)])
             tx.state.budget_spent.put((tenant, id), spent)
 
 
@@ -111,7 +120,7 @@ def set_budget(tx: Tx, command: SetBudget) -> BudgetState:
     state.budgets.put(key, budget)
     subject = (command.tenant, budget.scope, rules.subject_of(budget), budget.id)
     state.budget_subjects.insert(subject, None)
-    state.budget_spent.put(key, recount(state, command.tenant, budget))
+    state.budget_spent.put(key, _checked(state, command.tenant, budget))
     return _state(tx, command.tenant, budget)
 
 
@@ -136,11 +145,19 @@ def list_budgets(tx: Tx, query: ListBudgets) -> list[BudgetState]:
     """By id: all, or those that bound a session."""
     if query.session is None:
         found = [budget for _, budget in tx.state.budgets.scan((query.tenant,))]
-    else:
-        row = tx.state.sessions.get((query.tenant, query.session))
-        user = None if row is None else row.user
-        found = _bounding(tx.state, query.tenant, query.session, user)
-    return [_state(tx, query.tenant, budget) for budget in found]
+        return [_state(tx, query.tenant, budget) for budget in found]
+    return find_budgets(tx, FindBudgets(tenant=query.tenant, session=query.session)).states
+
+
+def find_budgets(tx: Tx, query: FindBudgets) -> BudgetsFound:
+    """By id: those that a turn of a session meets."""
+    session = query.session or ""
+    row = tx.state.sessions.get((query.tenant, session))
+    user = query.user if row is None else row.user
+    bounding = _bounding(tx.state, query.tenant, session, user)
+    states = [_state(tx, query.tenant, budget) for budget in bounding]
+    found = bool(states) or any(True for _ in tx.state.budgets.scan((query.tenant,)))
+    return BudgetsFound(states=states, any=found)
 
 
 def _state(tx: Tx, tenant: str, budget: Budget) -> BudgetState:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, RenewClaim
-from ledgerstone.errors import ClaimLost, InvalidValue
+from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
+from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
 from ledgerstone.model.dead_work import bury
-from ledgerstone.model.ready import settle_rows
+from ledgerstone.model.executions import need_execution
+from ledgerstone.model.ready import settle_ready, settle_rows
 from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
-from ledgerstone.model.work_rows import in_order, put_row, rows_by
+from ledgerstone.model.work_rows import in_order, parked_rows, put_row, rows_by
 from ledgerstone.records.work import Batch, Claim
+from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_fence
+from ledgerstone.rules.parking import is_behind, parked, woken
 from ledgerstone.rules.work import (
     Choice,
     Wanted,
@@ -60,10 +63,13 @@ def choose_work(tx: Tx, standing: Standing, wanted: Wanted) -> Choice:
         queues = [wanted.queue]
     else:
         queues = [key[1] for key, _ in tx.state.ready.scan((standing.number,))]
+    waiting = parked_rows(tx, standing.number)
     candidates = (
         row
         for row in in_order(tx, standing.number, queues)
-        if row.available_us <= tx.now_us and is_claimable(row, standing.head.fence)
+        if row.available_us <= tx.now_us
+        and is_claimable(row, standing.head.fence)
+        and not is_behind(row, waiting)
     )
     choice = choose(candidates, wanted)
     for row in choice.spent:
@@ -117,6 +123,23 @@ def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
     _store(tx, found, kept)
     settle_rows(tx, found, rows)
     return [batch_of(found.id, row) for row in kept]
+
+
+def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
+    """Batches wait until the outcome of an execution is decided, unless it is already."""
+    found = require_alive(tx, command.tenant, command.session)
+    rows = rows_by(tx, found.number, "claim", command.claim)
+    if not owns(rows, command.token, found.head):
+        raise ClaimLost(found.id, command.claim)
+    execution = need_execution(tx, command.tenant, command.execution)
+    if execution.session != found.id:
+        raise SessionBindingMismatch(execution.session, found.id)
+    rows = [parked(row, execution.id, tx.now_us) for row in rows]
+    if is_decided(execution):
+        rows = [woken(row, tx.now_us) for row in rows]
+    _store(tx, found, rows)
+    settle_ready(tx, found)
+    return [batch_of(found.id, row) for row in rows]
 
 
 def _store(tx: Tx, standing: Standing, rows: list[WorkRow]) -> None:

@@ -35,6 +35,7 @@ class Commit:
         self.links: list[tuple[int, int, str, bytes]] = []
         self.affected: list[str] = []
         self.superseded = 0
+        self.over_budget: list[str] = []
         self.gone: set[int] = set()
 
     def leaf(self) -> int:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import CopySession
-from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue
+from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
 from ledgerstone.model import attachments, paths
 from ledgerstone.model.commits import USER
 from ledgerstone.model.feed import enter_turn
@@ -60,7 +60,7 @@ def _path(tx: Tx, source: Standing, command: CopySession) -> list[NodeRow]:
     if command.at is not None:
         row = paths.live_by_id(tx, source, command.at)
         if row is None:
-            raise InvalidValue("at", f"no such node: {command.at}")
+            raise unknown_node("at", command.at)
         start = row.ord
     else:
         leaf = paths.stored_leaf(tx, source, command.branch)

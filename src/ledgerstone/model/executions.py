@@ -13,6 +13,7 @@ from ledgerstone.commands.executions import (
 )
 from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
 from ledgerstone.model.commits import Commit
+from ledgerstone.model.parking import wake
 from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
 from ledgerstone.model.ticket_marks import STARTED, execution_marks, put_marks
@@ -32,6 +33,8 @@ def start_execution(tx: Tx, command: StartExecution) -> Execution:
     old = _find(tx, command.tenant, command.id)
     if old is not None:
         rules.check_repeat(command, old)
+        if old.status == "pending":
+            return _begin_again(tx, standing, old, command.guard.fence)
         # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
         repeats = old.status != "unknown" and not command.once
         return old if repeats else rules.check_known(old)
@@ -48,8 +51,20 @@ def start_execution(tx: Tx, command: StartExecution) -> Execution:
     if twins:
         twin = min(twins, key=_place)
         rules.check_twin(command, twin)
+        if twin.status == "pending":
+            return _begin_again(tx, standing, twin, command.guard.fence)
         return rules.check_known(twin)
     return _save(tx, standing, made, None)
+
+
+def _begin_again(
+    tx: Tx, standing: Standing, execution: Execution, fence: int | None, *, later: bool = False
+) -> Execution:
+    again = rules.retried(execution, fence, tx.now_us, later=later)
+    if execution.ticket is not None:
+        ticket = _approved(tx, standing.tenant, execution.session, execution.ticket)
+        check_still_asked(tx, standing, ticket)
+    return _save(tx, standing, again, execution)
 
 
 def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
@@ -84,7 +99,7 @@ def _find(tx: Tx, tenant: str, id: str) -> Execution | None:
     return None if number is None else _read(tx, number, id)
 
 
-def _need(tx: Tx, tenant: str, id: str) -> Execution:
+def need_execution(tx: Tx, tenant: str, id: str) -> Execution:
     found = _find(tx, tenant, id)
     if found is None:
         raise ExecutionNotFound(id)
@@ -93,38 +108,40 @@ def _need(tx: Tx, tenant: str, id: str) -> Execution:
 
 def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
     """The outcome, once."""
-    execution = _need(tx, command.tenant, command.finish.id)
+    execution = need_execution(tx, command.tenant, command.finish.id)
     standing = require_alive(tx, command.tenant, execution.session)
     if command.guard.fence is not None:
         check_guard(execution.session, standing.head, command.guard, tx.now_us)
     settled = rules.finished(execution, command.finish, tx.now_us)
-    return execution if settled is None else _save(tx, standing, settled, execution)
+    if settled is None:
+        return execution
+    wake(tx, standing, execution.id)
+    return _save(tx, standing, settled, execution)
 
 
 def finish_in_commit(commit: Commit) -> None:
     """The outcomes that a commit brings."""
     command, effects = commit.command, []
     for finish in command.executions:
-        execution = _need(commit.tx, command.tenant, finish.id)
+        execution = need_execution(commit.tx, command.tenant, finish.id)
         if execution.session != command.session:
             raise ExecutionNotFound(finish.id)
         settled = rules.finished(execution, finish, commit.moment_us)
         if settled is not None:
             execution = _save(commit.tx, commit.standing, settled, execution)
+            wake(commit.tx, commit.standing, execution.id)
         effects.append([execution.id, execution.status])
     commit.effects["executions"] = effects
 
 
 def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     """Begin it once more, because somebody decided so."""
-    execution = _need(tx, command.tenant, command.id)
+    execution = need_execution(tx, command.tenant, command.id)
     standing = require_alive(tx, command.tenant, execution.session)
-    check_guard(execution.session, standing.head, command.guard, tx.now_us)
-    again = rules.retried(execution, command.guard.fence, tx.now_us)
-    if execution.ticket is not None:
-        ticket = _approved(tx, command.tenant, execution.session, execution.ticket)
-        check_still_asked(tx, standing, ticket)
-    return _save(tx, standing, again, execution)
+    if command.guard.fence is not None or not command.later:
+        check_guard(execution.session, standing.head, command.guard, tx.now_us)
+    wake(tx, standing, execution.id)
+    return _begin_again(tx, standing, execution, command.guard.fence, later=command.later)
 
 
 def get_execution(tx: Tx, query: GetExecution) -> Execution | None:
@@ -160,7 +177,7 @@ def _candidates(tx: Tx, query: ListExecutions) -> Iterator[Execution]:
 
 
 def _fits(execution: Execution, query: ListExecutions) -> bool:
-    if query.unresolved and execution.resolved:
+    if query.unresolved and rules.is_decided(execution):
         return False
     return query.message in (None, execution.message_id) and query.run_id in (
         None,

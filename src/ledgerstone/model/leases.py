@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ledgerstone.codec import encode_json
 from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import NewNote
 from ledgerstone.model.notes import put_note
@@ -54,20 +53,18 @@ def release_lease(tx: Tx, command: ReleaseLease) -> bool:
     return True
 
 
-def break_lease(tx: Tx, command: BreakLease) -> bool:
+def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
     """End a live lease by force and keep who did it and why."""
     found = require(tx, command.tenant, command.session)
-    head = found.head
-    if not is_live(head, tx.now_us):
-        return False
-    head.fence += 1
-    leases.clear(head)
+    broken = leases.break_(found.head, command, tx.now_us)
+    if broken is None:
+        return None
     save_head(tx, found)
     settle_ready(tx, found)
-    body = encode_json({"by": command.by, "reason": command.reason}, "reason")
-    note = NewNote(LEASE_NODE, f"break/{head.fence:012d}", body)
+    body = leases.break_note(command, broken)
+    note = NewNote(LEASE_NODE, f"break/{found.head.fence:012d}", body)
     put_note(tx, found.number, note, tx.now_us)
-    return True
+    return broken
 
 
 def get_lease(tx: Tx, query: GetLease) -> Lease | None:

@@ -78,6 +78,9 @@ def _hide(tx: Tx, found: Standing, keep_runs: bool) -> None:
     ticket_marks.forget(state, found.tenant, number)
     for (_, queue), _ in list(state.ready.scan((number,))):
         put_ready(tx, number, queue, None)
+    for counter in ("work", "outbox"):
+        if (counter, number) in state.counters:
+            state.counters.delete((counter, number))
     forget_dead(tx, found)
     state.purged.insert((found.tenant, number), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from ledgerstone.commands.turns import Rewind
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, unknown_node
 from ledgerstone.model import paths
 from ledgerstone.model.commits import Commit
 from ledgerstone.model.rows import NodeRow
@@ -48,7 +48,7 @@ def _pop(commit: Commit, start: int, count: int) -> int:
 def _live_target(commit: Commit, node: str) -> int:
     row = paths.live_by_id(commit.tx, commit.standing, node)
     if row is None:
-        raise InvalidValue("leaf", f"no such node: {node}")
+        raise unknown_node("leaf", node)
     return row.ord
 
 

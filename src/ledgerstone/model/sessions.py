@@ -164,7 +164,7 @@ def get_head(tx: Tx, query: GetHead) -> Head | None:
         fence=head.fence,
         lease=head.lease(found.id) if is_live(head, tx.now_us) else None,
         branches=branches.named(tx, found),
-        ledger=ledger.visible(head.ledger),
+        ledger=ledger.visible(head.ledger, query.id),
         config=_document(tx, found, "config"),
         frames=frames.get("frames", []),
         current_frame=frames.get("current", ""),

@@ -24,7 +24,14 @@ from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.transfer import HEAD, IN_OWN_ORDER, OF_A_SESSION, TABLES, TURNS
+from ledgerstone.rules.transfer import (
+    HEAD,
+    IN_OWN_ORDER,
+    OF_A_SESSION,
+    TABLES,
+    TURNS,
+    UNFINISHED,
+)
 
 NO_METADATA = b"null"
 STANDING = HEAD[:-1]
@@ -141,8 +148,9 @@ def _owns(state: State, tenant: str, session: str, number: int) -> bool:
 
 def _stubs(state: State, tenant: str, after: Row) -> Rows:
     for key, row in _scan(state.stubs, (tenant,), after):
-        link = bytes.fromhex(row.link) or GENESIS
-        yield (*key, row.incarnation, row.fence, link, int(row.retired))
+        if row.incarnation != UNFINISHED:
+            link = bytes.fromhex(row.link) or GENESIS
+            yield (*key, row.incarnation, row.fence, link, int(row.retired))
 
 
 def _kept_runs(state: State, tenant: str, after: Row) -> Rows:

@@ -9,7 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.commands.evidence import EvidenceRow
-from ledgerstone.commands.transfer import Chunk, ExportTable, ImportRows, Row
+from ledgerstone.commands.transfer import (
+    Chunk,
+    ExportTable,
+    ImportRows,
+    IsCopyUnfinished,
+    MarkCopy,
+    Row,
+)
 from ledgerstone.errors import CopyConflict, InvalidValue, SessionNotFound
 from ledgerstone.model import artifacts, attachments
 from ledgerstone.model.feed import enter_turn
@@ -35,6 +42,7 @@ from ledgerstone.model.transfer import NO_METADATA, STANDING, export_table, sess
 from ledgerstone.model.work_rows import put_row
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.embeddings import Space, VectorRow
+from ledgerstone.records.reports import Defect
 from ledgerstone.records.sessions import Cause
 from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import executions as execution_rules
@@ -42,7 +50,17 @@ from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.rows import HeadRow, UsageDay
-from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS, by_owner
+from ledgerstone.rules.transfer import (
+    BLOBS,
+    COPY_MARK,
+    OF_A_TENANT,
+    SESSIONS,
+    TABLES,
+    TURNS,
+    UNFINISHED,
+    by_owner,
+    unfinished_copy,
+)
 from ledgerstone.rules.work import WorkRow
 
 _TENANT = {table.name for table in OF_A_TENANT}
@@ -64,6 +82,26 @@ def import_rows(tx: Tx, command: ImportRows) -> int:
                     write(tx, command.tenant, row)
                 written += len(piece.rows)
     return written
+
+
+def mark_copy(tx: Tx, command: MarkCopy) -> None:
+    """The mark stands from before the first row until both stores were compared."""
+    key = (command.tenant, COPY_MARK)
+    if command.ended and key in tx.state.stubs:
+        tx.state.stubs.delete(key)
+    elif not command.ended:
+        tx.state.stubs.put(key, StubRow(UNFINISHED, 0, "", False))
+
+
+def is_copy_unfinished(tx: Tx, query: IsCopyUnfinished) -> bool:
+    """Whether the mark is there."""
+    return (query.tenant, COPY_MARK) in tx.state.stubs
+
+
+def check_copy(tx: Tx, tenant: str) -> list[Defect]:
+    """The tenant is no target of a copy that has not ended."""
+    found = is_copy_unfinished(tx, IsCopyUnfinished(tenant=tenant))
+    return [unfinished_copy()] if found else []
 
 
 def _pieces(chunk: Chunk) -> Iterable[Chunk]:

@@ -179,7 +179,7 @@ def _store_side_records(commit: Commit) -> None:
     keep(commit)
     for name, given in (
         ("attach", list(command.attach)),
-        ("completed", list(command.complete)),
+        ("completed", [one.claim for one in command.complete]),
     ):
         if given:
             commit.effects[name] = given
@@ -238,6 +238,7 @@ def _finish(commit: Commit) -> TurnCommitted:
         affected=tuple(commit.affected),
         superseded=commit.superseded,
         created_us=commit.moment_us,
+        over_budget=tuple(commit.over_budget),
     )
 
 

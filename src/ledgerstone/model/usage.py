@@ -10,6 +10,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListUsage
 from ledgerstone.model import budgets, ticket_marks
 from ledgerstone.model.commits import Commit
+from ledgerstone.model.parking import wake
 from ledgerstone.model.rows import CallSums
 from ledgerstone.model.standing import find, put_document, save_head
 from ledgerstone.model.state import State, Tx
@@ -39,7 +40,9 @@ def count_call(tx: Tx, number: int, after: Execution, before: Execution | None) 
     added = rules.add_calls(counts(after), counts(before), -1)
     if added != rules.NO_CALLS:
         kept = (old.calls, old.succeeded, old.failed, old.duration_ms)
-        tx.state.call_sums.put((number,), CallSums(*rules.add_calls(kept, added)))
+        tx.state.call_sums.put(
+            (number,), CallSums(*rules.check_calls(rules.add_calls(kept, rules.check_calls(added))))
+        )
 
 
 def list_usage(tx: Tx, query: ListUsage) -> list[UsageRecord]:
@@ -58,7 +61,7 @@ def _records(tx: Tx, query: ListUsage) -> Iterator[UsageRecord]:
         return
     since = (standing.number, query.after[0])
     for (_, revision), turn in tx.state.turns.scan((standing.number,), since=since):
-        for n, entry in enumerate(ledger.read(turn.usage), start=1):
+        for n, entry in enumerate(ledger.read_usage(turn.id, turn.usage), start=1):
             if (revision, n) > query.after:
                 yield UsageRecord(
                     session=query.session,
@@ -107,11 +110,12 @@ def delete_usage(tx: Tx, command: DeleteUsage) -> UsageDeleted:
     number, records = standing.number, 0
     for key, turn in list(tx.state.turns.scan((number,))):
         if turn.usage is not None:
-            records += len(ledger.read(turn.usage))
+            records += len(ledger.read_usage(turn.id, turn.usage))
             bare = replace(turn, usage=None, usage_digest=ledger.digest(turn.usage))
             tx.state.turns.update(key, bare)
     executions = ticket_marks.drop_executions(tx.state, command.tenant, number)
     if executions:
+        wake(tx, standing)
         told = encode_json({"revision": standing.head.revision}, rules.FORGOTTEN)
         put_document(tx, number, rules.FORGOTTEN, told)
     standing.head.ledger = None
@@ -124,7 +128,9 @@ def days_of(state: State, number: int) -> dict[rules.DayKey, UsageDay]:
     """The days of a session, counted from its turns."""
     turns = (turn for _, turn in state.turns.scan((number,)) if turn.usage is not None)
     return rules.sum_days(
-        (turn.created_us, entry) for turn in turns for entry in ledger.read(turn.usage)
+        (turn.created_us, entry)
+        for turn in turns
+        for entry in ledger.read_usage(turn.id, turn.usage)
     )
 
 

@@ -73,7 +73,7 @@ def _uses(state: State, number: int, after: int, last: int) -> list[rules.Use]:
     for revision in range(after + 1, last + 1):
         turn = state.turns[(number, revision)]
         if turn.usage is not None:
-            found += [(turn.created_us, entry) for entry in ledger.read(turn.usage)]
+            found += [(turn.created_us, entry) for entry in ledger.read_usage(turn.id, turn.usage)]
     return found
 
 

@@ -18,6 +18,7 @@ from ledgerstone.model.nodes import to_node
 from ledgerstone.model.rows import CallSums, NodeRow, TurnRow, split_refs
 from ledgerstone.model.standing import Standing, find
 from ledgerstone.model.state import Tx
+from ledgerstone.model.transfer_in import check_copy
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.rules import chain, ledger
@@ -74,7 +75,7 @@ def verify_session(tx: Tx, query: VerifySession) -> Verified:
 
 def verify_store(tx: Tx, query: VerifyStore) -> Verified:
     """Nothing of a store in memory is outside of its tables; what follows is counted again."""
-    checks = (check_spaces, budgets.check_budgets, check_bytes, check_lists)
+    checks = (check_copy, check_spaces, budgets.check_budgets, check_bytes, check_lists)
     return Verified(defects=[flaw for check in checks for flaw in check(tx, query.tenant)])
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.commands.work import CancelWork, Completion, EnqueueWork, ListWork, NewBatch
 from ledgerstone.errors import ClaimLost
 from ledgerstone.model.commits import Commit
-from ledgerstone.model.ready import raise_ready, settle_queue, settle_rows
+from ledgerstone.model.ready import raise_ready, settle_queue, settle_ready, settle_rows
 from ledgerstone.model.rows import OutboxRow
 from ledgerstone.model.standing import Standing, find, require_alive
 from ledgerstone.model.state import Tx
 from ledgerstone.model.work_rows import drop_row, put_row, queued, rows_by
 from ledgerstone.records.work import Batch
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.work import batch_of, has_live_claim, new_row
+from ledgerstone.rules.work import batch_of, has_live_claim, new_row, owns
 
 
 def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
@@ -65,11 +65,11 @@ def _send(tx: Tx, own: Standing | None, target: Standing, batch: NewBatch) -> No
     tx.state.outbox.insert((own.number, n), OutboxRow(tx.now_us, batch))
 
 
-def complete(tx: Tx, standing: Standing, claim: str) -> None:
-    """Remove the batches of a claim; ClaimLost unless it stands under the current fence."""
-    rows = rows_by(tx, standing.number, "claim", claim)
-    if not rows or any(row.claim_fence != standing.head.fence for row in rows):
-        raise ClaimLost(standing.id, claim)
+def complete(tx: Tx, standing: Standing, done: Completion) -> None:
+    """Remove the batches of a claim; ClaimLost unless it owns them under the current fence."""
+    rows = rows_by(tx, standing.number, "claim", done.claim)
+    if not owns(rows, done.token, standing.head):
+        raise ClaimLost(standing.id, done.claim)
     for row in rows:
         drop_row(tx, standing.number, row.seq)
     settle_rows(tx, standing, rows)
@@ -85,7 +85,10 @@ def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
     if not rows or has_live_claim(rows[0], found.head, tx.now_us):
         return None
     drop_row(tx, found.number, rows[0].seq)
-    settle_queue(tx, found, rows[0].queue)
+    if rows[0].waiting_for is None:
+        settle_queue(tx, found, rows[0].queue)
+    else:
+        settle_ready(tx, found)  # What stood behind it, in any queue, can be had again.
     return batch_of(found.id, rows[0])
 
 

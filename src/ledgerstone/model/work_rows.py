@@ -2,7 +2,8 @@
 
 work_order   number, queue, priority, seq: the order in which batches are claimed
 work_times   number, queue, available_us, seq
-work_marks   number, kind, value, seq: by id, by the key of the source, by claim
+work_marks   number, kind, value, seq: by id, by the key of the source, by claim; those that wait
+             for a decision, by nothing
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any, Literal
 
 from ledgerstone.model.state import State, Tx
 from ledgerstone.model.tables import ABSENT, Table
-from ledgerstone.rules.work import WorkRow
+from ledgerstone.rules.parking import is_behind
+from ledgerstone.rules.work import PARKED_US, WorkRow
 
-Kind = Literal["id", "source", "claim"]
+Kind = Literal["id", "source", "claim", "parked"]
 Mark = tuple[Table[Any, Any], tuple[Any, ...]]
 
 
@@ -24,7 +26,10 @@ def _marks(state: State, number: int, row: WorkRow | None) -> Iterator[Mark]:
         return
     yield state.work_order, (number, row.queue, row.priority, row.seq)
     yield state.work_times, (number, row.queue, row.available_us, row.seq)
-    for kind, value in (("id", row.id), ("source", row.source_key), ("claim", row.claim)):
+    known_by = [("id", row.id), ("source", row.source_key), ("claim", row.claim)]
+    if row.waiting_for is not None:
+        known_by.append(("parked", ""))
+    for kind, value in known_by:
         if value is not None:
             yield state.work_marks, (number, kind, value, row.seq)
 
@@ -80,8 +85,21 @@ def in_order(tx: Tx, number: int, queues: list[str]) -> Iterator[WorkRow]:
         yield tx.state.work[number, seq]
 
 
+def parked_rows(tx: Tx, number: int) -> list[WorkRow]:
+    """Batches that wait for a decision, in the order they are claimed."""
+    return rows_by(tx, number, "parked", "")
+
+
 def first_of(tx: Tx, number: int, queue: str) -> tuple[int, int] | None:
-    """The least priority and the least available_us of a queue; None when it is empty."""
+    """The least priority and the least available_us of a queue; None when it is empty.
+
+    What stands behind a batch that waits for a decision is not available.
+    """
     order = next(tx.state.work_order.scan((number, queue)), None)
-    time = next(tx.state.work_times.scan((number, queue)), None)
-    return None if order is None or time is None else (order[0][2], time[0][2])
+    if order is None:
+        return None
+    parked = parked_rows(tx, number)
+    for key, _ in tx.state.work_times.scan((number, queue)):
+        if not is_behind(tx.state.work[number, key[3]], parked):
+            return order[0][2], key[2]
+    return order[0][2], PARKED_US

@@ -7,14 +7,16 @@ blocking one never needs an event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
 A = TypeVar("A")
+Progress = Callable[[int, int], object]
+"""Called with what is done and the total."""
 
 
 class Backend(Protocol):
@@ -22,6 +24,11 @@ class Backend(Protocol):
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def cursor_key(self) -> bytes:
+        """The secret that signs cursors: made with the store, kept in it, read at opening."""
+        ...
 
     def write(self, command: Command[A]) -> A:
         """Carry the command out in one transaction; the answer means it is durable."""
@@ -49,7 +56,20 @@ class Backend(Protocol):
         ...
 
     def health(self) -> Health:
-        """How the backend is doing; leaves no trace."""
+        """Whether the backend is alive and can be written: leaves no trace and counts nothing."""
+        ...
+
+    def stats(self) -> StoreStats:
+        """Rows and sizes over all tenants: for operators, not for requests."""
+        ...
+
+    def backup(self, target: str, progress: Progress) -> None:
+        """Write the store of one moment, flushed, to a path where nothing is; others go on.
+
+        Blobs in a directory of their own are not in it. NotSupported, with the next step, where
+        that is another tool's work; StorageFull. After an error the target is the caller's to
+        remove.
+        """
         ...
 
     def close(self) -> None:

@@ -10,7 +10,10 @@ from ledgerstone.clock import to_datetime
 
 
 class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit. `cursor` is where to go on after it, in the whole tenant."""
+    """One commit. `cursor` is where to go on after it, in the whole tenant.
+
+    `pos` is its position among the commits of all tenants: 0 on a tenant's handle.
+    """
 
     session: str
     revision: int

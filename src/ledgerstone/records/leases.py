@@ -9,6 +9,9 @@ import msgspec
 
 from ledgerstone.clock import to_datetime
 
+TTL_S = 60.0
+"""Default time of a lease or a claim, in seconds; a heartbeat renews it every 20."""
+
 
 class Lease(msgspec.Struct, frozen=True):
     """One grant; the fence rises with every grant and is checked by every write."""
@@ -35,18 +38,22 @@ class Lease(msgspec.Struct, frozen=True):
 class Held:
     """A lease that somebody keeps alive: `lease` is always its newest grant.
 
-    Accepted wherever a Lease is. `lost` is the error that ended it, None while it stands;
-    `revision` is the last one its holder saw, which decides whether it may be taken again.
+    Accepted wherever a Lease is, until its block ends (`ended`): from then on every write with it
+    raises LeaseExpired. `lost` is the error that ended it early, None while it stands; `revision`
+    is the last one its holder saw, which decides whether it may be taken again; `granted` is the
+    highest fence its holder got, before `lease` is that grant.
     """
 
-    __slots__ = ("lease", "lost", "released", "revision", "ttl_us")
+    __slots__ = ("ended", "granted", "lease", "lost", "released", "revision", "ttl_us")
 
     def __init__(self, lease: Lease, ttl_us: int, revision: int) -> None:
         self.lease = lease
+        self.granted = lease.fence
         self.ttl_us = ttl_us
         self.revision = revision
         self.lost: Exception | None = None
         self.released = False
+        self.ended = False
 
     @property
     def session(self) -> str:

@@ -67,7 +67,11 @@ class MessageBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message as stored; a new one has its id and place still empty."""
+    """One message as stored; a new one has no place yet.
+
+    `drawn`: the id was drawn when the message was made, not given: a list that has the same
+    content under another id has it already.
+    """
 
     body: MessageBody
     id: str = ""
@@ -80,6 +84,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     updated_us: int | None = None
     deleted_us: int | None = None
     version: int = 0
+    drawn: bool = False
 
     @property
     def role(self) -> Role:
@@ -124,7 +129,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def message(role: str, content: object = None, **fields: Any) -> Message:
-    """A new message from text or parts; unknown roles and fields are InvalidValue."""
+    """A new message from text or parts; unknown roles and fields are InvalidValue.
+
+    It has its id from here on, so appending the same object again stores nothing twice.
+    """
+    made = unnamed_message(role, content, **fields)
+    return made if made.id else msgspec.structs.replace(made, id=ids.new_id(), drawn=True)
+
+
+def unnamed_message(role: str, content: object = None, **fields: Any) -> Message:
+    """A new message whose id is empty unless it is given: whoever stores it draws one."""
     known = FOREIGN_ROLES.get(role, role)
     if known not in ROLES:
         raise InvalidValue("role", f"{role!r} is none of {', '.join(ROLES)}")
@@ -190,7 +204,7 @@ def to_message(value: object, field: str) -> Message:
         if not isinstance(role, str):
             raise InvalidValue(f"{field}.role", "a message needs a text role")
         content = given.pop("content", None)
-        return message(role, content, **given)
+        return unnamed_message(role, content, **given)
     raise InvalidValue(field, f"a message or a dict expected, got {type(value).__name__}")
 
 

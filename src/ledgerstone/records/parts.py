@@ -124,6 +124,19 @@ def read_part(data: Any) -> AnyPart:
         return found
 
 
+def read_result(content: Any) -> list[AnyPart] | None:
+    """The text and media that a tool answered with; None when it answered with a value."""
+    if not isinstance(content, list) or not content:
+        return None
+    parts: list[AnyPart] = []
+    for one in content:
+        part = read_part(one) if isinstance(one, dict) else None
+        if not isinstance(part, Text | Media):
+            return None
+        parts.append(part)
+    return parts
+
+
 def _to_part(part: object, field: str) -> AnyPart:
     if isinstance(part, str):
         return Text(part)

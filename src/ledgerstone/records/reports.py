@@ -40,16 +40,24 @@ class Vacuumed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How a backend is doing."""
+    """Whether a backend is alive and can be written; what it costs to ask does not grow with it.
+
+    `warnings` are for the operator and empty on a tenant's handle.
+    """
 
     backend: str
     ok: bool
     durability: str
     schema: int
     version: str = ""
-    sizes_bytes: dict[str, int] = {}
-    counts: dict[str, int] = {}
     warnings: list[str] = []
+
+
+class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a store holds, over all tenants: rows by table, and sizes in bytes."""
+
+    counts: dict[str, int] = {}
+    sizes_bytes: dict[str, int] = {}
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

@@ -106,12 +106,16 @@ class Picker(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """A bounded piece of a list, and how to get the next one."""
+    """A bounded piece of a list, and how to get the next one.
+
+    `limit` is the one that was applied, which may be less than was asked for.
+    """
 
     items: list[T]
     has_more: bool = False
     cursor: str | None = None
     total: int | None = None
+    limit: int = 0
 
     def __iter__(self) -> Any:
         return iter(self.items)

@@ -17,6 +17,8 @@ Scope = Literal["tenant", "user", "session"]
 SCOPES: tuple[Scope, ...] = ("tenant", "user", "session")
 Period = Literal["total", "day", "month"]
 PERIODS: tuple[Period, ...] = ("total", "day", "month")
+BudgetMode = Literal["refuse_next", "refuse_commit"]
+BUDGET_MODES: tuple[BudgetMode, ...] = ("refuse_next", "refuse_commit")
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +43,10 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One recorded use at its place: the commit that brought it, and its position there."""
+    """One recorded use at its place: the commit that brought it, and its position there.
+
+    `over_budget`: only in the answer of `usage.record`, the budgets that it went beyond.
+    """
 
     session: str
     revision: int
@@ -49,6 +54,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     turn: str
     entry: UsageEntry
     created_us: int
+    over_budget: tuple[str, ...] = ()
 
     @property
     def created_at(self) -> datetime:
@@ -73,7 +79,11 @@ class UsageDeleted(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session, a user or the tenant may use per period; a commit beyond it is refused."""
+    """What a session, a user or the tenant may use per period.
+
+    Mode refuse_next: a commit beyond it is kept and marked, the next turn is refused;
+    refuse_commit: the commit itself is refused.
+    """
 
     id: str
     scope: Scope
@@ -82,6 +92,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_nano: int | None = None
     currency: str = "USD"
     tokens: int | None = None
+    mode: BudgetMode = "refuse_next"
+
+
+class BudgetsFound(msgspec.Struct, frozen=True, kw_only=True):
+    """The budgets that bound a session, by id; `any`: the tenant has at least one budget."""
+
+    states: list[BudgetState]
+    any: bool
 
 
 class BudgetState(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,7 +45,10 @@ class HydratedCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class TurnCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The answer of a commit; a repeated turn gets the first answer again."""
+    """The answer of a commit; a repeated turn gets the first answer again.
+
+    `over_budget` names the budgets that it went beyond, or whose currency does not know its cost.
+    """
 
     session: str
     turn: str
@@ -58,6 +61,7 @@ class TurnCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     superseded: int = 0
     created_us: int = 0
     replayed: bool = False
+    over_budget: tuple[str, ...] = ()
     messages: list[Message] = []
 
 

@@ -38,6 +38,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     Lower priorities come first. `attempts` counts claims that were not handed back; with
     `max_attempts` of them behind it a batch goes to the dead letters. None: never.
+    `waiting_for`: the execution whose outcome must be decided before anybody gets the batch.
     """
 
     session: str
@@ -59,6 +60,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     claim_fence: int = 0
     claim_expires_us: int = 0
     enqueued_us: int = 0
+    waiting_for: str | None = None
 
     @property
     def items(self) -> list[Item]:
@@ -121,8 +123,8 @@ class DeadBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 StuckReason = Literal[
-    "deleted", "leased", "claimed", "delayed", "waiting_for_ticket", "unresolved_execution",
-    "dead_letters", "ready",
+    "deleted", "leased", "claimed", "parked", "delayed", "waiting_for_ticket",
+    "unresolved_execution", "dead_letters", "ready",
 ]  # fmt: skip
 
 

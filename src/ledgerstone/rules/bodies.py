@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -42,20 +42,56 @@ def read_any(data: bytes, format: str | None, where: str) -> Any:
     """A stored node body of any kind."""
     if format is not None:
         return Opaque(format, data)
-    try:
-        return decode_json(data)
-    except ValueError as error:
-        raise Corrupt("nodes", where, "body", str(error)) from None
+    return read_json(data, "nodes", where, "body")
 
 
 def read_meta(data: bytes | None, where: str) -> dict[str, Any]:
     """The small filterable fields of a node."""
-    if data is None:
-        return {}
+    return read_object(data, "nodes", where, "meta")
+
+
+def read_json(data: bytes, table: str, key: str, field: str) -> Any:
+    """A stored JSON value."""
     try:
-        return decode_json(data)  # type: ignore[no-any-return]
-    except ValueError as error:
-        raise Corrupt("nodes", where, "meta", str(error)) from None
+        return decode_json(data)
+    except (ValueError, TypeError) as error:
+        raise Corrupt(table, key, field, str(error)) from None
+
+
+def read_object(data: bytes | None, table: str, key: str, field: str) -> dict[str, Any]:
+    """A stored JSON object; empty when nothing is stored."""
+    found = {} if data is None else read_json(data, table, key, field)
+    if not isinstance(found, dict):
+        raise Corrupt(table, key, field, f"an object expected, got {type(found).__name__}")
+    return found
+
+
+class _Effects(TypedDict, total=False):
+    """What a commit did besides adding nodes, as far as it is read again."""
+
+    amend: list[tuple[int, int, str]]
+    branch: tuple[str, int]
+    branches: list[tuple[str, int]]
+    checkpoint: str
+    documents: dict[str, str]
+    executions: list[tuple[str, str]]
+    gone: list[tuple[int, int]]
+    over_budget: list[str]
+    popped: list[int]
+    state: dict[str, Any]
+    superseded: int
+    tickets: list[tuple[str, str]]
+    tombstoned: list[int]
+
+
+def read_effects(data: bytes | None, turn: str) -> dict[str, Any]:
+    """The effects of a stored turn."""
+    effects = read_object(data, "turns", turn, "effects")
+    try:
+        msgspec.convert(effects, _Effects)
+    except msgspec.ValidationError as error:
+        raise Corrupt("turns", turn, "effects", str(error)) from None
+    return effects
 
 
 def read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> MessageBody:

@@ -14,7 +14,7 @@ _manifests = msgspec.json.Decoder(Checkpoint)
 def checkpoint_refs(session: str, ref: str | None, data: bytes | None) -> set[str]:
     """The values that the manifest `ref` names, itself included.
 
-    Corrupt when it can not be read or is another one: better nothing is removed than what the
+    Corrupt when it cannot be read or is another one: better nothing is removed than what the
     real one names.
     """
     if ref is None:

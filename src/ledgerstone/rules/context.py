@@ -83,7 +83,7 @@ def build(
     budget_tokens: int | None = None,
     count: Count = estimate,
 ) -> Context:
-    """The context of what was read; InvalidValue when it can not be made to fit."""
+    """The context of what was read; InvalidValue when it cannot be made to fit."""
     system, tail, orphans = rows.system, rows.tail, 0
     if tail and (rows.summary is None or tail[0].parent is None):
         system = list(takewhile(_is_system, tail))

@@ -114,6 +114,11 @@ def _same_arguments(command: StartExecution, old: Execution) -> bool:
     return command.arguments in (None, encode_json(old.arguments, "arguments"))
 
 
+def is_decided(execution: Execution) -> bool:
+    """Whether nobody has to say any more what becomes of it."""
+    return execution.resolved or execution.status == "pending"
+
+
 def check_known(execution: Execution) -> Execution:
     """The execution with its outcome; ExecutionUnresolved when nobody knows it."""
     if not execution.resolved:
@@ -145,12 +150,18 @@ def finished(execution: Execution, finish: Finish, now_us: int) -> Execution | N
     )
 
 
-def retried(execution: Execution, fence: int | None, now_us: int) -> Execution:
-    """Begun once more, by whom decided so; `execution` as a reader sees it."""
+def retried(
+    execution: Execution, fence: int | None, now_us: int, *, later: bool = False
+) -> Execution:
+    """Begun once more, by whom decided so; `execution` as a reader sees it. `later`: it waits."""
     if execution.status == "succeeded":
         raise ExecutionResolved(execution.id, execution.status)
     if execution.status == "started" and execution.fence is not None:
         raise ExecutionUnresolved(execution.id, execution.call_id)
+    if later:
+        return replace(
+            execution, status="pending", finished_us=None, duration_ms=0, result=None, error=None
+        )
     return replace(
         execution,
         status="started",

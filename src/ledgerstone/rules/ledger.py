@@ -7,6 +7,7 @@ from hashlib import sha256
 import msgspec
 
 from ledgerstone.codec import encode_json
+from ledgerstone.errors import Corrupt
 from ledgerstone.records.usage import UsageEntry
 
 _decoder = msgspec.json.Decoder(list[UsageEntry])
@@ -28,14 +29,26 @@ def merge(ledger: bytes | None, added: tuple[UsageEntry, ...]) -> bytes | None:
     return _encoder.encode(lines)
 
 
-def read(ledger: bytes | None) -> list[UsageEntry]:
+def read(ledger: bytes | None, session: str = "") -> list[UsageEntry]:
     """The lines of a stored ledger."""
-    return [] if ledger is None else _decoder.decode(ledger)
+    return _read(ledger, "heads", session, "ledger")
 
 
-def visible(ledger: bytes | None) -> list[UsageEntry]:
+def read_usage(turn: str, usage: bytes | None) -> list[UsageEntry]:
+    """The uses of a stored turn."""
+    return _read(usage, "turns", turn, "usage")
+
+
+def _read(data: bytes | None, table: str, key: str, field: str) -> list[UsageEntry]:
+    try:
+        return [] if data is None else _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(table, key, field, str(error)) from None
+
+
+def visible(ledger: bytes | None, session: str) -> list[UsageEntry]:
     """The lines that say something: those whose total is not zero."""
-    return [line for line in read(ledger) if line.usage.total_tokens != 0]
+    return [line for line in read(ledger, session) if line.usage.total_tokens != 0]
 
 
 def encode_usage(entries: tuple[UsageEntry, ...]) -> bytes | None:

@@ -69,7 +69,7 @@ def change(old: Run, changes: dict[str, Any]) -> Run:
     """The run with some fields changed; InvalidValue for those that nobody can change."""
     for name in changes:
         if name in FIXED:
-            raise InvalidValue(name, "it can not be changed in a run that is there")
+            raise InvalidValue(name, "it cannot be changed in a run that is there")
         if name not in Run.__struct_fields__:
             raise InvalidValue(name, "a run has no such field")
     return replace(old, **changes)

@@ -9,6 +9,7 @@ import msgspec
 
 from ledgerstone.records.work import Stuck, StuckReason
 from ledgerstone.rules.guard import is_live
+from ledgerstone.rules.parking import is_behind
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.work import WorkRow, has_live_claim
 
@@ -69,8 +70,22 @@ def _of_work(situation: Situation, now_us: int) -> Iterator[Stuck]:
     if live:
         found = [Waiting(row.id, row.claimed_us, row.claim_expires_us) for row in live]
         yield _stuck(situation, "claimed", f"in work by {live[0].claim_owner}", found)
+    parked = [row for row in rows if row.waiting_for is not None]
+    if parked:
+        behind = [row for row in rows if row.waiting_for is None and is_behind(row, parked)]
+        found = [Waiting(row.id, row.claimed_us) for row in parked]
+        found += [Waiting(row.id, found[0].since_us) for row in behind]
+        what = ", ".join(sorted({row.waiting_for or "" for row in parked}))
+        detail = f"waits for a decision about execution {what}"
+        if behind:
+            detail += f"; {len(behind)} more behind it"
+        yield _stuck(situation, "parked", detail, found)
     delayed = sorted(
-        (row for row in rows if row.available_us > now_us),
+        (
+            row
+            for row in rows
+            if row.available_us > now_us and row.waiting_for is None and not is_behind(row, parked)
+        ),
         key=lambda row: (row.available_us, row.seq),
     )
     if delayed:
@@ -97,10 +112,13 @@ def _ready(situation: Situation, now_us: int) -> Iterator[Stuck]:
     head = situation.head
     if head.deleted_us is not None or is_live(head, now_us):
         return
+    parked = [row for row in situation.work if row.waiting_for is not None]
     found = [
         Waiting(row.id, max(row.available_us, row.enqueued_us))
         for row in situation.work
-        if row.available_us <= now_us and not has_live_claim(row, head, now_us)
+        if row.available_us <= now_us
+        and not has_live_claim(row, head, now_us)
+        and not is_behind(row, parked)
     ]
     if found:
         yield _stuck(situation, "ready", "waits for a worker", found)

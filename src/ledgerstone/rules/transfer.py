@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ledgerstone.commands.transfer import Chunk, Row
+from ledgerstone.records.reports import Defect
 from ledgerstone.records.transfer import TenantRoot
 
 if TYPE_CHECKING:
@@ -122,11 +123,25 @@ _SESSION_TABLES = frozenset(table.name for table in OF_A_SESSION)
 TABLES = {table.name: table for table in (*OF_A_TENANT, *OF_A_SESSION)}
 
 NOT_MOVED = {
+    "generation": "which log belongs to a SQLite file",
+    "store": "the key of this store's own cursors",
     "heads": "part of a session's row",
     "uploads": "bytes on their way in or out of the source's own place",
     "chunks": "bytes, which travel as such and are proved by their ref",
 }
 """Tables of a database that are no rows of their own here, and why."""
+
+COPY_MARK = "\x7fcopy"
+"""The stub that says that a copy into the tenant has not ended. No session has such an id; its
+incarnation is UNFINISHED, so that it is never copied itself."""
+UNFINISHED = -1
+
+
+def unfinished_copy() -> Defect:
+    """What verify says of a tenant whose copy has not ended."""
+    step = "run `ledgerstone copy` again; if it was disturbed, remove this store first"
+    return Defect("", "copy", "tenant", f"a copy into it was begun and has not ended: {step}")
+
 
 _BEGIN_WITH_OWNER = frozenset(
     ("turns", "attachments", "artifacts", "evidence", "sessions", *(t.name for t in OF_A_SESSION))

@@ -22,8 +22,16 @@ SUM_BOUND = 1 << 62
 FORGOTTEN = "forgotten"
 """The document that says until which revision the executions of a session were deleted."""
 
-NO_CALLS = (0, 0, 0, 0)
+SPENT_BOUND = 1 << 63
+"""What a budget counts stays below: it is one column."""
+
+HALF_BITS = 31
+"""Lower bits that statements add up apart from the upper ones, so that no sum leaves 64 bits."""
+
+Calls = tuple[int, int, int, int]
 """Tool calls of a session: all, succeeded, failed, and the milliseconds of those."""
+
+NO_CALLS: Calls = (0, 0, 0, 0)
 
 DayKey = tuple[int, str, str, str, str]
 """Day, model, provider, source, currency; texts that were not given are empty."""
@@ -97,14 +105,36 @@ def too_much() -> InvalidValue:
     return InvalidValue("usage", "the sums of this day would be 2^62 or more")
 
 
+def from_halves(parts: Sequence[int]) -> list[int]:
+    """Sums of any size from those of their upper and lower bits, one after the other."""
+    return [(high << HALF_BITS) + low for high, low in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def check_spent(nano: int, tokens: int) -> tuple[int, int]:
+    """InvalidValue when what is used of a budget grows beyond what can be stored."""
+    if max(abs(nano), abs(tokens)) >= SPENT_BOUND:
+        raise InvalidValue("usage", "what is used of a budget would be 2^63 or more")
+    return nano, tokens
+
+
+def check_calls(sums: Calls) -> Calls:
+    """InvalidValue when the time of counted tool calls grows beyond what can be stored."""
+    if abs(sums[3]) >= SUM_BOUND:
+        raise too_long()
+    return sums
+
+
+def too_long() -> InvalidValue:
+    """The refusal of a tool call that would let the time of all of them overflow."""
+    return InvalidValue("duration_ms", "the tool calls of this session would take 2^62 ms or more")
+
+
 def line_name(key: DayKey) -> str:
     """A line of a day as a defect names it."""
     return " ".join((day_text(key[0]), *(part for part in key[1:] if part)))
 
 
-def add_calls(
-    sums: tuple[int, int, int, int], more: tuple[int, int, int, int], sign: int = 1
-) -> tuple[int, int, int, int]:
+def add_calls(sums: Calls, more: Calls, sign: int = 1) -> Calls:
     """Counted tool calls with others added, or with sign -1 taken away."""
     a, b, c, d = sums
     return a + sign * more[0], b + sign * more[1], c + sign * more[2], d + sign * more[3]
@@ -284,6 +314,51 @@ def check_budget(budget: Budget, used_nano: int, used_tokens: int, asked: Asked)
     limit = budget.tokens
     if limit is not None and asked.tokens > 0 and used_tokens + asked.tokens > limit:
         raise _exceeded(budget, limit, used_tokens, asked.tokens, "tokens")
+
+
+def goes_over(
+    budget: Budget, used_nano: int, used_tokens: int, asked: Asked, *, forced: bool
+) -> bool:
+    """Return whether a commit goes beyond a budget and is kept; BudgetExceeded if it is refused.
+
+    `forced`: the caller said that it was used already.
+    """
+    try:
+        check_budget(budget, used_nano, used_tokens, asked)
+    except BudgetExceeded:
+        if budget.mode == "refuse_commit" and not forced:
+            raise
+        return True
+    return False
+
+
+def check_left(state: BudgetState) -> None:
+    """BudgetExceeded when nothing of a budget is left."""
+    budget = state.budget
+    if budget.cost_nano is not None and state.spent_nano >= budget.cost_nano:
+        raise _exceeded(budget, budget.cost_nano, state.spent_nano, 0, budget.currency)
+    if budget.tokens is not None and state.spent_tokens >= budget.tokens:
+        raise _exceeded(budget, budget.tokens, state.spent_tokens, 0, "tokens")
+
+
+def check_begin(states: Iterable[BudgetState]) -> None:
+    """BudgetExceeded when a budget that refuses the next turn is used up."""
+    for state in states:
+        if state.budget.mode == "refuse_next":
+            check_left(state)
+
+
+def check_estimate(state: BudgetState, entry: UsageEntry | None) -> None:
+    """BudgetExceeded when nothing of a budget is left, or an estimate does not fit in it.
+
+    An estimate without a model has no price; only its tokens are compared.
+    """
+    check_left(state)
+    if entry is not None:
+        asked = asked_of(state.budget, (entry,))
+        if not entry.model:
+            asked = Asked(0, asked.tokens, priced=True)
+        check_budget(state.budget, state.spent_nano, state.spent_tokens, asked)
 
 
 def _exceeded(

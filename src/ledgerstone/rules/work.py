@@ -38,6 +38,11 @@ ERROR_CHARS_MAX = 1000
 BACKOFF_US = 1_000_000
 BACKOFF_US_MAX = 3_600_000_000
 WAKE_GROUP = GROUP + "wake"
+PARKED = "execution:"
+PARKED_FENCE = (1 << 63) - 1
+PARKED_US = 253_402_300_799_999_999
+"""A batch that waits for a decision is claimed by the execution it waits for: `claim` is PARKED and
+its id, the fence is above all others, and it is available at the end of the calendar."""
 
 _batch = msgspec.json.Decoder(Batch)
 
@@ -77,6 +82,11 @@ class WorkRow(msgspec.Struct, frozen=True):
         """Whether it had all its attempts."""
         return self.max_attempts is not None and self.attempts >= self.max_attempts
 
+    @property
+    def waiting_for(self) -> str | None:
+        """The execution whose outcome must be decided first."""
+        return None if self.claim_fence != PARKED_FENCE else (self.claim or "")[len(PARKED) :]
+
 
 def new_row(batch: NewBatch, seq: int, now_us: int) -> WorkRow:
     """A batch as it is queued."""
@@ -107,6 +117,9 @@ def batch_of(session: str, row: WorkRow) -> Batch:
         payloads = decode_json(row.payloads)
     except ValueError as error:
         raise Corrupt("work", str(row.seq), "payloads", str(error)) from None
+    waiting_for = row.waiting_for
+    if waiting_for is not None:
+        row = replace(freed(row), available_us=0)
     return Batch(
         session=session,
         id=row.id,
@@ -127,6 +140,7 @@ def batch_of(session: str, row: WorkRow) -> Batch:
         claim_fence=row.claim_fence,
         claim_expires_us=row.claim_expires_us,
         enqueued_us=row.enqueued_us,
+        waiting_for=waiting_for,
     )
 
 
@@ -238,7 +252,6 @@ def grant(head: HeadRow, command: TakeWork, session: str, now_us: int) -> Lease:
         owner=command.owner,
         token=command.lease_token,
         ttl_us=command.ttl_us,
-        fresh=True,
     )
     leases.take(head, wanted, now_us)
     lease = head.lease(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledgerstone.codec import is_sha256
 from ledgerstone.commands.attachments import (
     ForgetAttachment,
     GetAttachment,
@@ -9,6 +10,7 @@ from ledgerstone.commands.attachments import (
     ListUncommitted,
     RecordIntent,
 )
+from ledgerstone.errors import BlobNotFound
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.sql.blobs import need_blob
 from ledgerstone.sql.commits import Commit
@@ -55,6 +57,8 @@ async def attach_blobs(tx: Tx, commit: Commit) -> None:
     """Blobs that messages name belong to the session from here on; BlobNotFound."""
     command, moment_us = commit.command, commit.moment_us
     for ref in command.blobs:
+        if not is_sha256(ref):  # A database may not be able to compare it.
+            raise BlobNotFound(ref)
         await need_blob(tx, command.tenant, ref)
         key = (command.tenant, command.session, ref)
         await tx.run("insert_intent", *key, f"blob:{ref}", moment_us)

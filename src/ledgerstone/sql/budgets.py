@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledgerstone.commands.usage import DropBudget, ListBudgets, SetBudget
-from ledgerstone.records.stats import Budget, BudgetState
+from ledgerstone.commands.usage import DropBudget, FindBudgets, ListBudgets, SetBudget
+from ledgerstone.records.stats import Budget, BudgetsFound, BudgetState
 from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import usage as rules
 from ledgerstone.sql.commits import Commit
@@ -19,7 +19,7 @@ from ledgerstone.sql.tx import Row, Tx
 
 async def spend(tx: Tx, commit: Commit, entries: tuple[UsageEntry, ...]) -> None:
     """Check what a commit uses against every budget that bounds its session, and count it."""
-    command = commit.command
+    command, over = commit.command, []
     rows = await tx.all("budgets_of", command.tenant, commit.head.number, command.session)
     if len(rows) > 1:
         rows.sort()
@@ -30,11 +30,13 @@ async def spend(tx: Tx, commit: Commit, entries: tuple[UsageEntry, ...]) -> None
         if start_us != since_us:
             nano, tokens = await spent_from(tx, command.tenant, budget, start_us)
         asked = rules.asked_of(budget, entries)
-        if not command.over_budget:
-            rules.check_budget(budget, nano, tokens, asked)
+        if rules.goes_over(budget, nano, tokens, asked, forced=command.over_budget):
+            over.append(id)
         if start_us >= since_us:
-            more = (start_us, nano + asked.nano, tokens + asked.tokens)
-            await tx.run("spend", command.tenant, id, *more)
+            more = rules.check_spent(nano + asked.nano, tokens + asked.tokens)
+            await tx.run("spend", command.tenant, id, start_us, *more)
+    if over:
+        commit.effects["over_budget"] = over
 
 
 async def spent_from(tx: Tx, tenant: str, budget: Budget, since_us: int) -> tuple[int, int]:
@@ -47,7 +49,8 @@ async def spent_from(tx: Tx, tenant: str, budget: Budget, since_us: int) -> tupl
         last=last,
         **_subject(tenant, budget),
     )
-    return rows[0][0], rows[0][1]
+    nano, tokens = rules.from_halves([part or 0 for part in rows[0]])
+    return nano, tokens
 
 
 async def recount(tx: Tx, tenant: str, budget: Budget) -> tuple[int, int, int]:
@@ -67,8 +70,8 @@ def _subject(tenant: str, budget: Budget) -> dict[str, Any]:
 
 async def _recount_all(tx: Tx, tenant: str, rows: list[Row]) -> None:
     for id, body, *_ in rows:
-        spent = await recount(tx, tenant, rules.read_budget(id, body))
-        await tx.run("spend", tenant, id, *spent)
+        since_us, *spent = await recount(tx, tenant, rules.read_budget(id, body))
+        await tx.run("spend", tenant, id, since_us, *rules.check_spent(*spent))
 
 
 async def forget_sums(tx: Tx, tenant: str, session: str, number: int) -> None:
@@ -90,6 +93,7 @@ async def set_budget(tx: Tx, command: SetBudget) -> BudgetState:
     """Set or replace a budget; what was used already counts."""
     budget = command.budget
     spent = await recount(tx, command.tenant, budget)
+    rules.check_spent(*spent[1:])
     await tx.run("drop_budget", command.tenant, budget.id)
     await tx.run(
         "insert_budget",
@@ -111,14 +115,27 @@ async def drop_budget(tx: Tx, command: DropBudget) -> bool:
 async def list_budgets(tx: Tx, query: ListBudgets) -> list[BudgetState]:
     """By id: all, or those that bound a session."""
     if query.session is None:
-        rows = await tx.all("list_budgets", query.tenant)
-    else:
-        head = await find_head(tx, query.tenant, query.session)
-        number = 0 if head is None else head.number
-        rows = sorted(await tx.all("budgets_of", query.tenant, number, query.session))
+        return await _states(tx, query.tenant, await tx.all("list_budgets", query.tenant))
+    found = await find_budgets(tx, FindBudgets(tenant=query.tenant, session=query.session))
+    return found.states
+
+
+async def find_budgets(tx: Tx, query: FindBudgets) -> BudgetsFound:
+    """By id: those that a turn of a session meets."""
+    session = query.session or ""
+    head = await find_head(tx, query.tenant, session) if session else None
+    number = 0 if head is None else head.number
+    rows = await tx.all("budgets_of", query.tenant, number, session)
+    if head is None and query.user is not None:
+        rows += await tx.all("budgets_on", query.tenant, "user", query.user)
+    states = await _states(tx, query.tenant, sorted(rows))
+    found = states or await tx.one("any_budget", query.tenant)
+    return BudgetsFound(states=states, any=bool(found))
+
+
+async def _states(tx: Tx, tenant: str, rows: list[Row]) -> list[BudgetState]:
     return [
-        await _state(tx, query.tenant, rules.read_budget(id, body), *spent)
-        for id, body, *spent in rows
+        await _state(tx, tenant, rules.read_budget(id, body), *spent) for id, body, *spent in rows
     ]
 
 

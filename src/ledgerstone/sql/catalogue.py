@@ -76,9 +76,9 @@ def load(dialect: str = "sqlite") -> dict[str, Statement]:
             if name not in found or found[name].arguments != statement.arguments:
                 raise ValueError(f"no shared query {name} has the arguments of that for {dialect}")
             found[name] = statement
-        for name, statement in _read(f"{dialect}_own", mark).items():
-            if found.setdefault(name, statement) is not statement:
-                raise ValueError(f"two queries are named {name}")
+    for name, statement in _read(f"{dialect}_own", mark).items():
+        if found.setdefault(name, statement) is not statement:
+            raise ValueError(f"two queries are named {name}")
     return found
 
 

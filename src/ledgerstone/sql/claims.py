@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, RenewClaim
-from ledgerstone.errors import ClaimLost, InvalidValue
+from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
+from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
 from ledgerstone.records.work import Batch, Claim
+from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_alive, check_fence
+from ledgerstone.rules.parking import parked, woken
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.work import (
     Choice,
@@ -25,10 +27,11 @@ from ledgerstone.rules.work import (
     wanted_by,
 )
 from ledgerstone.sql.dead_work import bury
+from ledgerstone.sql.executions import need_execution
 from ledgerstone.sql.heads import find_head, need_head
-from ledgerstone.sql.ready import settle_claimed, settle_queues
+from ledgerstone.sql.ready import settle_claimed, settle_queues, settle_ready
 from ledgerstone.sql.tx import Tx
-from ledgerstone.sql.work import claimed_rows
+from ledgerstone.sql.work import claimed_rows, free
 
 
 async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
@@ -129,7 +132,7 @@ async def abandon_claim(tx: Tx, command: AbandonClaim) -> bool:
     if head is None or not owns(rows, command.token, head):
         return False
     for row in rows:
-        await _free(tx, head, abandoned(row, command, tx.now_us))
+        await free(tx, head, abandoned(row, command, tx.now_us))
     await settle_queues(tx, head, [row.queue for row in rows])
     return True
 
@@ -148,13 +151,30 @@ async def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
             of = (command.tenant, command.session)
             await bury(tx, of, head, after, after.last_error or "")
             continue
-        await _free(tx, head, after)
+        await free(tx, head, after)
         kept.append(batch_of(command.session, after))
     await settle_queues(tx, head, [row.queue for row in rows])
     return kept
 
 
-async def _free(tx: Tx, head: HeadRow, row: WorkRow) -> None:
-    later = int(row.available_us > tx.now_us)
-    values = (later, row.available_us, row.attempts, row.last_error)
-    await tx.run("free_batch", head.number, row.id, *values)
+async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
+    """Batches wait until the outcome of an execution is decided, unless it is already."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    rows = await claimed_rows(tx, head, command.claim)
+    if not owns(rows, command.token, head):
+        raise ClaimLost(command.session, command.claim)
+    execution = await need_execution(tx, command.tenant, command.execution)
+    if execution.session != command.session:
+        raise SessionBindingMismatch(execution.session, command.session)
+    rows = [parked(row, execution.id, tx.now_us) for row in rows]
+    if is_decided(execution):
+        rows = [woken(row, tx.now_us) for row in rows]
+    for row in rows:
+        if row.waiting_for is None:
+            await free(tx, head, row)
+            continue
+        values = (row.available_us, row.attempts, row.claim, row.claim_fence, row.claimed_us)
+        await tx.run("park_batch", head.number, row.id, *values)
+    await settle_ready(tx, head)
+    return [batch_of(command.session, row) for row in rows]

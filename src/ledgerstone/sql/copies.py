@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from ledgerstone.commands.sessions import CopySession
-from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue
+from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import frame, link
 from ledgerstone.rules.guard import check_alive
@@ -73,7 +73,7 @@ async def _fork_leaf(tx: Tx, command: CopySession, source: HeadRow) -> int:
     if command.at is not None:
         row = await tx.one("find_place", source.number, command.at)
         if row is None or row[2] is not None:
-            raise InvalidValue("at", f"no such node: {command.at}")
+            raise unknown_node("at", command.at)
         return int(row[0])
     tip = await tip_of(tx, source, command.branch)
     if tip is None:

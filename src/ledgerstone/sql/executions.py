@@ -18,9 +18,10 @@ from ledgerstone.rules import executions as rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.usage import NO_CALLS, add_calls
+from ledgerstone.rules.usage import NO_CALLS, add_calls, check_calls, too_long
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import find_head, need_head
+from ledgerstone.sql.parking import wake
 from ledgerstone.sql.tickets import check_still_asked, find_ticket
 from ledgerstone.sql.tx import Tx
 
@@ -33,6 +34,8 @@ async def start_execution(tx: Tx, command: StartExecution) -> Execution:
     old = await _find(tx, command.tenant, command.id)
     if old is not None:
         rules.check_repeat(command, old)
+        if old.status == "pending":
+            return await _begin_again(tx, command.tenant, head, old, command.guard.fence)
         # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
         repeats = old.status != "unknown" and not command.once
         return old if repeats else rules.check_known(old)
@@ -48,8 +51,26 @@ async def start_execution(tx: Tx, command: StartExecution) -> Execution:
     if row is not None:
         twin = rules.seen(rules.read(*row), rules.live_fence(head, tx.now_us))
         rules.check_twin(command, twin)
+        if twin.status == "pending":
+            return await _begin_again(tx, command.tenant, head, twin, command.guard.fence)
         return rules.check_known(twin)
     return await _save(tx, command.tenant, head, made, None)
+
+
+async def _begin_again(
+    tx: Tx,
+    tenant: str,
+    head: HeadRow,
+    execution: Execution,
+    fence: int | None,
+    *,
+    later: bool = False,
+) -> Execution:
+    again = rules.retried(execution, fence, tx.now_us, later=later)
+    if execution.ticket is not None:
+        ticket = await _approved(tx, tenant, execution.session, execution.ticket)
+        await check_still_asked(tx, head, ticket)
+    return await _save(tx, tenant, head, again, execution)
 
 
 async def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
@@ -68,8 +89,8 @@ async def _save(
     """Write an execution and count it; answers it as it will be read."""
     body = rules.encode(execution)
     added = add_calls(rules.counts(execution), rules.counts(before), -1)
-    if added != NO_CALLS:
-        await tx.run("add_call_sums", head.number, *added)
+    if added != NO_CALLS and not await tx.run("add_call_sums", head.number, *check_calls(added)):
+        raise too_long()
     await tx.run(
         "put_execution",
         tenant,
@@ -92,7 +113,7 @@ async def _find(tx: Tx, tenant: str, id: str) -> Execution | None:
     return None if row is None else rules.seen(rules.read(id, row[0]), row[2])
 
 
-async def _need(tx: Tx, tenant: str, id: str) -> Execution:
+async def need_execution(tx: Tx, tenant: str, id: str) -> Execution:
     found = await _find(tx, tenant, id)
     if found is None:
         raise ExecutionNotFound(id)
@@ -101,7 +122,7 @@ async def _need(tx: Tx, tenant: str, id: str) -> Execution:
 
 async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
     """The outcome, once."""
-    execution = await _need(tx, command.tenant, command.finish.id)
+    execution = await need_execution(tx, command.tenant, command.finish.id)
     head = await need_head(tx, command.tenant, execution.session)
     check_alive(execution.session, head)
     if command.guard.fence is not None:
@@ -109,6 +130,7 @@ async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
     settled = rules.finished(execution, command.finish, tx.now_us)
     if settled is None:
         return execution
+    await wake(tx, head, execution.id)
     return await _save(tx, command.tenant, head, settled, execution)
 
 
@@ -116,27 +138,27 @@ async def finish_in_commit(tx: Tx, commit: Commit) -> None:
     """The outcomes that a commit brings."""
     command, effects = commit.command, []
     for finish in command.executions:
-        execution = await _need(tx, command.tenant, finish.id)
+        execution = await need_execution(tx, command.tenant, finish.id)
         if execution.session != command.session:
             raise ExecutionNotFound(finish.id)
         settled = rules.finished(execution, finish, commit.moment_us)
         if settled is not None:
             execution = await _save(tx, command.tenant, commit.head, settled, execution)
+            await wake(tx, commit.head, execution.id)
         effects.append([execution.id, execution.status])
     commit.effects["executions"] = effects
 
 
 async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     """Begin it once more, because somebody decided so."""
-    execution = await _need(tx, command.tenant, command.id)
+    execution = await need_execution(tx, command.tenant, command.id)
     head = await need_head(tx, command.tenant, execution.session)
     check_alive(execution.session, head)
-    check_guard(execution.session, head, command.guard, tx.now_us)
-    again = rules.retried(execution, command.guard.fence, tx.now_us)
-    if execution.ticket is not None:
-        ticket = await _approved(tx, command.tenant, execution.session, execution.ticket)
-        await check_still_asked(tx, head, ticket)
-    return await _save(tx, command.tenant, head, again, execution)
+    if command.guard.fence is not None or not command.later:
+        check_guard(execution.session, head, command.guard, tx.now_us)
+    await wake(tx, head, execution.id)
+    fence, later = command.guard.fence, command.later
+    return await _begin_again(tx, command.tenant, head, execution, fence, later=later)
 
 
 async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.records.feed import FeedEntry
-from ledgerstone.sql.tx import Tx
+from ledgerstone.sql.tx import Row, Tx
+
+HALF_BYTES = 8
 
 
 async def read_feed(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
@@ -32,3 +36,8 @@ async def feed_end(tx: Tx, query: FeedEnd) -> int:
     """The newest position; 0 before the first commit."""
     row = await tx.one("feed_end", query.tenant)
     return 0 if row is None else row[0] or 0
+
+
+def cursor_key(halves: Sequence[Row]) -> bytes:
+    """The key that signs cursors, from the rows of `cursor_key`."""
+    return b"".join(half.to_bytes(HALF_BYTES, "big", signed=True) for (half,) in halves)

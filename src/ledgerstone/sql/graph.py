@@ -12,12 +12,15 @@ from ledgerstone.commands.turns import BranchMove, NewNode, Rewind
 from ledgerstone.errors import (
     AlreadyExists,
     BranchNotFound,
+    Corrupt,
     InvalidValue,
     LeafMoved,
     MessageNotFound,
+    unknown_node,
 )
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.turns import Placed
+from ledgerstone.rules.bodies import read_object
 from ledgerstone.rules.chain import commitment, frame
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import base_of
@@ -69,7 +72,8 @@ async def _pop(tx: Tx, commit: Commit, count: int) -> None:
     ord = commit.tip
     while ord and len(popped) < count:
         row = await tx.one("place_at", base + ord)
-        assert row is not None
+        if row is None:
+            raise Corrupt("nodes", f"{ord}", "parent", "it does not lead to the root")
         parent, _, deleted_us, role, id = row
         if deleted_us is None and role is not None:
             popped.append((ord, id))
@@ -216,7 +220,7 @@ async def _parent(
         return (row[0], row[1])
     if commit.command.missing_parent == "root":
         return (0, 0)
-    raise InvalidValue("parent", f"no such node: {parent}")
+    raise unknown_node("parent", parent)
 
 
 async def _repeated(tx: Tx, commit: Commit, written: int) -> bool:
@@ -282,7 +286,10 @@ async def amend(tx: Tx, commit: Commit) -> None:
             raise MessageNotFound(amendment.node)
         key = base_of(commit.head) + row[0]
         version, patch = await tx.one("last_amendment", key) or (0, b"{}")
-        merged = {**decode_json(patch), **decode_json(amendment.patch)}
+        merged = {
+            **read_object(patch, "amendments", amendment.node, "patch"),
+            **decode_json(amendment.patch),
+        }
         patch = encode_json(merged, "amendment")
         digest = sha256(frame(amendment.salt, patch)).digest()
         stamp = (version + 1, commit.revision, commit.moment_us)
@@ -343,5 +350,5 @@ async def _target(tx: Tx, commit: Commit, move: BranchMove) -> tuple[int, int]:
 async def _live_place(tx: Tx, commit: Commit, id: str, field: str) -> tuple[int, int]:
     row = await tx.one("find_place", commit.head.number, id)
     if row is None or row[2] is not None:
-        raise InvalidValue(field, f"no such node: {id}")
+        raise unknown_node(field, id)
     return (row[0], row[1])

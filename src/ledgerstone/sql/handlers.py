@@ -80,6 +80,7 @@ WRITES: dict[type, Handler] = {
     session_commands.SweepPurged: purge.sweep_purged,
     session_commands.CopySession: copies.copy_session,
     turn_commands.CommitTurn: turns.commit_turn,
+    turn_commands.FindTurn: turns.get_turn,
     node_commands.AnnotateNodes: notes.annotate_nodes,
     node_commands.DropNotes: notes.drop_notes,
     node_commands.VacuumSession: vacuum.vacuum_session,
@@ -87,8 +88,7 @@ WRITES: dict[type, Handler] = {
     lease_commands.RenewLease: leases.renew_lease,
     lease_commands.ReleaseLease: leases.release_lease,
     lease_commands.BreakLease: leases.break_lease,
-    restored_commands.RaiseFence: restored.raise_fence,
-    restored_commands.RaiseFloor: restored.raise_floor,
+    restored_commands.RaiseFences: restored.raise_fences,
     run_commands.PutRun: runs.put_run,
     attachment_commands.RecordIntent: attachments.record_intent,
     attachment_commands.ForgetAttachment: attachments.forget_attachment,
@@ -112,6 +112,7 @@ WRITES: dict[type, Handler] = {
     work_commands.RenewClaim: claims.renew_claim,
     work_commands.AbandonClaim: claims.abandon_claim,
     work_commands.FailClaim: claims.fail_claim,
+    work_commands.ParkClaim: claims.park_claim,
     work_commands.CancelWork: work.cancel_work,
     work_commands.ReplayWork: dead_work.replay_work,
     work_commands.DropDead: dead_work.drop_dead,
@@ -133,6 +134,7 @@ WRITES: dict[type, Handler] = {
     evidence_commands.SaveEvidence: evidence.save_evidence,
     evidence_commands.DeleteEvidence: evidence.delete_evidence,
     transfer_commands.ImportRows: transfer_in.import_rows,
+    transfer_commands.MarkCopy: transfer_in.mark_copy,
 }
 
 READS: dict[type, Handler] = {
@@ -167,6 +169,7 @@ READS: dict[type, Handler] = {
     usage_commands.GetStats: usage.get_stats,
     usage_commands.ListUsage: usage.list_usage,
     usage_commands.SummariseUsage: usage_sums.summarise_usage,
+    usage_commands.FindBudgets: budgets.find_budgets,
     usage_commands.ListBudgets: budgets.list_budgets,
     turn_commands.VerifyStore: verify_seals.verify_rows,
     lease_commands.GetLease: leases.get_lease,
@@ -208,6 +211,7 @@ READS: dict[type, Handler] = {
     embedding_commands.ListSpaces: embeddings.list_spaces,
     embedding_commands.ReadVectors: embeddings.read_vectors,
     embedding_commands.ListVectorNames: embeddings.list_vector_names,
+    transfer_commands.IsCopyUnfinished: transfer_in.is_copy_unfinished,
     transfer_commands.ExportTable: transfer.export_table,
     transfer_commands.ExportSessions: transfer.export_sessions,
 }

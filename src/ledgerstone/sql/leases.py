@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ledgerstone.codec import encode_json
 from ledgerstone.commands.leases import (
     BreakLease,
     GetLease,
@@ -52,19 +51,18 @@ async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
     return True
 
 
-async def break_lease(tx: Tx, command: BreakLease) -> bool:
-    """End whatever lease lives, and fence its holder off."""
+async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
+    """End the lease that lives, and fence its holder off."""
     head = await need_head(tx, command.tenant, command.session)
-    if not is_live(head, tx.now_us):
-        return False
-    head.fence += 1
-    rules.clear(head)
+    broken = rules.break_(head, command, tx.now_us)
+    if broken is None:
+        return None
     await set_lease(tx, head)
     await settle_ready(tx, head)
-    body = encode_json({"by": command.by, "reason": command.reason}, "reason")
+    body = rules.break_note(command, broken)
     key = f"break/{head.fence:012d}"
     await tx.run("replace_note", head.number, "ledger.lease", key, None, "", tx.now_us, body)
-    return True
+    return broken
 
 
 async def get_lease(tx: Tx, query: GetLease) -> Lease | None:

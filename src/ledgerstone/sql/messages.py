@@ -234,7 +234,8 @@ async def get_message(tx: Tx, query: GetMessage) -> Message | None:
         return None
     *oldest, session = min(rows, key=lambda row: (row[5], row[0]))
     head = await find_head(tx, query.tenant, session)
-    assert head is not None
+    if head is None:
+        raise Corrupt("heads", session, "number", "a message names it, and it is not there")
     return (await messages_of(tx, head, session, [tuple(oldest)]))[0]
 
 
@@ -248,7 +249,8 @@ async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
         return []
     key = base_of(head) + message.ord
     row = await tx.one("body_at", key)
-    assert row is not None
+    if row is None:
+        raise Corrupt("nodes", query.id, "key", "its index names a row that is not there")
     bodies = [(0, None, read_body(row[0], query.id))]
     for _, version, created_us, patch in await tx.pick("amendments_between", first=key, last=key):
         bodies.append((version, created_us, read_amended(row[0], patch, query.id)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledgerstone.codec import decode_json
 from ledgerstone.commands.sessions import ReadSessionAt
 from ledgerstone.records.sessions import SessionView
+from ledgerstone.rules.bodies import read_effects
 from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.messages import messages_of
 from ledgerstone.sql.tx import Tx
@@ -39,5 +39,5 @@ async def read_session_at(tx: Tx, query: ReadSessionAt) -> SessionView | None:
 async def _state_at(tx: Tx, number: int, revision: int) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for (effects,) in await tx.all("effects_until", number, revision):
-        state |= decode_json(effects).get("state", {})
+        state |= read_effects(effects, f"of revision {revision} or earlier").get("state", {})
     return {key: value for key, value in state.items() if value is not None}

@@ -23,7 +23,7 @@ from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import STATUSES, Cause, Head, Picker, Session
 from ledgerstone.rules import ledger
-from ledgerstone.rules.bodies import read_body
+from ledgerstone.rules.bodies import read_body, read_json, read_object
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.guard import check_alive, is_live
 from ledgerstone.rules.leases import FLOOR_STUB
@@ -187,7 +187,8 @@ async def read_session(tx: Tx, tenant: str, id: str) -> Session | None:
 
 async def _need_session(tx: Tx, tenant: str, id: str) -> Session:
     session = await read_session(tx, tenant, id)
-    assert session is not None
+    if session is None:
+        raise Corrupt("sessions", id, "number", "its head is there, its row is not")
     return session
 
 
@@ -198,7 +199,7 @@ async def get_head(tx: Tx, query: GetHead) -> Head | None:
         return None
     config = await tx.one("get_document", head.number, "config")
     frames = await tx.one("get_document", head.number, "frames")
-    framed = {} if frames is None else decode_json(frames[0])
+    framed = read_object(None if frames is None else frames[0], "documents", query.id, "frames")
     return Head(
         session=query.id,
         revision=head.revision,
@@ -212,8 +213,8 @@ async def get_head(tx: Tx, query: GetHead) -> Head | None:
         fence=head.fence,
         lease=head.lease(query.id) if is_live(head, tx.now_us) else None,
         branches=await named_branches(tx, head) if head.named else [],
-        ledger=ledger.visible(head.ledger),
-        config=None if config is None else decode_json(config[0]),
+        ledger=ledger.visible(head.ledger, query.id),
+        config=None if config is None else read_json(config[0], "documents", query.id, "config"),
         frames=framed.get("frames", []),
         current_frame=framed.get("current", ""),
         checkpoint=head.checkpoint,

@@ -6,14 +6,11 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import ledger
 from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.rows import UsageDay
 from ledgerstone.rules.usage import DayKey, by_day
 from ledgerstone.sql.paths import MAIN
-
-_usage = msgspec.json.Decoder(tuple[UsageEntry, ...])
 
 
 class Told(msgspec.Struct):
@@ -45,7 +42,7 @@ class Told(msgspec.Struct):
         self.revision, self.leaf = revision, leaf
         self.copied = self.copied or "source" in effects
         if usage is not None:
-            self.usage = ledger.merge(self.usage, _usage.decode(usage))
+            self.usage = ledger.merge(self.usage, tuple(ledger.read_usage(str(revision), usage)))
         self.checkpoint = effects.get("checkpoint", self.checkpoint)
         self.documents |= effects.get("documents", {})
         state = self.state | effects.get("state", {})
@@ -69,6 +66,8 @@ class Told(msgspec.Struct):
         """Add what the turn used to its day."""
         if usage is None:
             return
-        for key, line in by_day(_usage.decode(usage), created_us).items():
+        for key, line in by_day(
+            tuple(ledger.read_usage(str(self.revision), usage)), created_us
+        ).items():
             old = self.days.get(key)
             self.days[key] = line if old is None else old + line

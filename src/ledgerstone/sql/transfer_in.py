@@ -10,12 +10,30 @@ import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from ledgerstone.commands.transfer import Chunk, ExportTable, ImportRows, Row
+from ledgerstone.commands.transfer import (
+    Chunk,
+    ExportTable,
+    ImportRows,
+    IsCopyUnfinished,
+    MarkCopy,
+    Row,
+)
+from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import CopyConflict, InvalidValue
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
-from ledgerstone.rules.transfer import BLOBS, OF_A_TENANT, SESSIONS, TABLES, TURNS, by_owner
+from ledgerstone.rules.chain import GENESIS
+from ledgerstone.rules.transfer import (
+    BLOBS,
+    COPY_MARK,
+    OF_A_TENANT,
+    SESSIONS,
+    TABLES,
+    TURNS,
+    UNFINISHED,
+    by_owner,
+)
 from ledgerstone.sql.run_rows import read_run
 from ledgerstone.sql.transfer import export_table, fetch_sessions, run_of_one
 from ledgerstone.sql.transfer_places import Into
@@ -44,6 +62,19 @@ async def import_rows(tx: Tx, command: ImportRows) -> int:
         await _IMPORTS[table](into, found)
     await into.settle()
     return sum(map(len, rows.values()))
+
+
+async def mark_copy(tx: Tx, command: MarkCopy) -> None:
+    """The mark stands from before the first row until both stores were compared."""
+    if command.ended:
+        await tx.run("drop_stub", command.tenant, COPY_MARK)
+    else:
+        await tx.run("put_stub", command.tenant, COPY_MARK, UNFINISHED, 0, GENESIS, 0)
+
+
+async def is_copy_unfinished(tx: Tx, query: IsCopyUnfinished | VerifyStore) -> bool:
+    """Whether the mark is there."""
+    return await tx.one("get_stub", query.tenant, COPY_MARK) is not None
 
 
 def _pieces(into: Into, chunk: Chunk) -> Iterable[Chunk]:

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.codec import decode_json, decode_struct, encode_json, sha256
-from ledgerstone.commands.turns import CommitTurn, GetTurn, ListTurns, is_usual
+from ledgerstone.codec import decode_struct, encode_json, sha256
+from ledgerstone.commands.turns import CommitTurn, FindTurn, GetTurn, ListTurns, is_usual
 from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
 from ledgerstone.rules import leases as lease_rules
 from ledgerstone.rules import ledger
+from ledgerstone.rules.bodies import read_effects, read_object
 from ledgerstone.rules.chain import link
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import HeadRow
@@ -59,7 +60,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     commit.leaf, commit.tip, commit.tip_seq = head.leaf, head.tip, head.tip_seq
     if command.complete:
         await complete_claims(tx, command.session, head, command.complete)
-        commit.effects["completed"] = list(command.complete)
+        commit.effects["completed"] = [one.claim for one in command.complete]
     if not commit.on_main:
         await graph.open_branch(tx, commit)
     if command.run is not None and not run_known:
@@ -159,7 +160,7 @@ async def _stamp_attachments(tx: Tx, commit: Commit) -> None:
 
 async def _patch_state(tx: Tx, head: HeadRow, patch: dict[str, Any]) -> None:
     row = await tx.one("get_document", head.number, "state")
-    state = {} if row is None else decode_json(row[0])
+    state = read_object(None if row is None else row[0], "documents", f"{head.number}", "state")
     state |= patch
     kept = {key: value for key, value in state.items() if value is not None}
     await tx.run("put_document", head.number, "state", encode_json(kept, "state"))
@@ -244,6 +245,7 @@ async def _answer(tx: Tx, commit: Commit, revision: int, *, replayed: bool) -> T
         superseded=commit.superseded,
         created_us=commit.placed[-1].created_us if replayed else commit.moment_us,
         replayed=replayed,
+        over_budget=tuple(commit.effects.get("over_budget", ())),
     )
 
 
@@ -262,7 +264,7 @@ async def _repeat(tx: Tx, head: HeadRow, command: CommitTurn) -> TurnCommitted:
     return await first_answer(tx, head, command.session, command.turn, stamp)
 
 
-async def get_turn(tx: Tx, query: GetTurn) -> TurnCommitted | None:
+async def get_turn(tx: Tx, query: GetTurn | FindTurn) -> TurnCommitted | None:
     """The answer of an earlier commit."""
     head = await find_head(tx, query.tenant, query.session)
     stamp = None if head is None else await tx.one("find_turn", head.number, query.turn)
@@ -274,7 +276,7 @@ async def get_turn(tx: Tx, query: GetTurn) -> TurnCommitted | None:
 async def first_answer(tx: Tx, head: HeadRow, session: str, turn: str, stamp: Row) -> TurnCommitted:
     """Rebuild what a commit answered from its row and the nodes it placed."""
     revision, _, _, created_us, leaf, first_ord, count, raw = stamp
-    effects = {} if raw is None else decode_json(raw)
+    effects = read_effects(raw, turn)
     if "branches" in effects:
         leaf = max(effects["branches"][-1][1], 0)
     elif "branch" in effects:
@@ -294,6 +296,7 @@ async def first_answer(tx: Tx, head: HeadRow, session: str, turn: str, stamp: Ro
         superseded=effects.get("superseded", 0),
         created_us=created_us,
         replayed=True,
+        over_budget=tuple(effects.get("over_budget", ())),
     )
 
 
@@ -350,7 +353,7 @@ async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
             leaf=await id_at(tx, head, leaf),
             nodes=count,
             created_us=created_us,
-            usage=ledger.read(usage),
+            usage=ledger.read_usage(id, usage),
         )
         for revision, id, kind, hash, link, created_us, leaf, _, count, usage, *_ in rows
     ]

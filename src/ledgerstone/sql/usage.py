@@ -8,9 +8,7 @@ import msgspec
 
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListUsage
-from ledgerstone.errors import Corrupt
 from ledgerstone.records.stats import Stats, UsageDeleted, UsageRecord
-from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import ledger
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.guard import check_alive, check_guard
@@ -18,6 +16,7 @@ from ledgerstone.rules.rows import HeadRow, UsageDay
 from ledgerstone.sql.budgets import forget_sums, spend
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import find_head, move_head
+from ledgerstone.sql.parking import wake
 from ledgerstone.sql.tx import Tx
 
 _CHUNK_TURNS = 500
@@ -36,14 +35,6 @@ async def count_usage(tx: Tx, commit: Commit) -> None:
             continue
         if not await tx.run("begin_usage_day", *row, command.tenant):
             raise rules.too_much()
-
-
-def read_usage(id: str, usage: bytes) -> list[UsageEntry]:
-    """The uses of a turn; Corrupt when they do not decode."""
-    try:
-        return ledger.read(usage)
-    except msgspec.MsgspecError as error:
-        raise Corrupt("turns", id, "usage", str(error)) from None
 
 
 async def list_usage(tx: Tx, query: ListUsage) -> list[UsageRecord]:
@@ -65,7 +56,7 @@ async def list_usage(tx: Tx, query: ListUsage) -> list[UsageRecord]:
                     entry=entry,
                     created_us=created_us,
                 )
-                for n, entry in enumerate(read_usage(turn, usage), start=1)
+                for n, entry in enumerate(ledger.read_usage(turn, usage), start=1)
                 if (revision, n) > query.after
             ]
         if len(rows) < _CHUNK_TURNS:
@@ -83,7 +74,7 @@ async def get_stats(tx: Tx, query: GetStats) -> Stats:
     calls, succeeded, failed, duration_ms = row or (0, 0, 0, 0)
     tally = rules.Tally()
     for currency, *counts in await tx.all("session_usage", head.number):
-        tally.add((), currency, UsageDay(*counts))
+        tally.add((), currency, UsageDay(counts[0], *rules.from_halves(counts[1:])))
     used = tally.total()
     return Stats(
         session=query.session,
@@ -113,6 +104,7 @@ async def delete_usage(tx: Tx, command: DeleteUsage) -> UsageDeleted:
     await _drop_from_turns(tx, head)
     executions = await tx.run("sweep_executions", head.number)
     if executions:
+        await wake(tx, head)
         told = encode_json({"revision": head.revision}, rules.FORGOTTEN)
         await tx.run("put_document", head.number, rules.FORGOTTEN, told)
     if head.ledger is not None:

@@ -7,9 +7,9 @@ from typing import Any
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.records.stats import UsageSum
 from ledgerstone.rules import usage as rules
+from ledgerstone.rules.ledger import read_usage
 from ledgerstone.rules.rows import UsageDay
 from ledgerstone.sql.tx import Tx
-from ledgerstone.sql.usage import read_usage
 
 _CHUNK_TURNS = 500
 _PARTING = ("session", "user", "day")
@@ -28,7 +28,7 @@ async def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:
     for session, user, day, model, provider, source, currency, *counts in rows:
         key = (day, model, provider, source, currency)
         group = rules.group_of(query.by, key, session, user, None)
-        tally.add(group, currency, UsageDay(*counts))
+        tally.add(group, currency, UsageDay(counts[0], *rules.from_halves(counts[1:])))
     for day in rules.edge_days(query.since_us, query.until_us):
         for number, session, user in await _sessions_using(tx, query, day, day + 1):
             uses = await _uses_of_day(tx, number, day)

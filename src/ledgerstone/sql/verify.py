@@ -5,14 +5,12 @@ from __future__ import annotations
 from hashlib import sha256 as hash_of
 from typing import Any
 
-import msgspec
-
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.turns import VerifySession
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Verified
 from ledgerstone.rules import ledger
-from ledgerstone.rules.bodies import ROLE_NUMBERS, read_any, read_body, read_meta
+from ledgerstone.rules.bodies import ROLE_NUMBERS, read_any, read_body, read_effects, read_meta
 from ledgerstone.rules.chain import frame, link
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.usage import FORGOTTEN
@@ -115,17 +113,16 @@ async def _check_turn(tx: Tx, check: Check, row: Row) -> None:
     try:
         told.take(revision, leaf, usage, effects)
         told.use(usage, created_us)
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+    except Corrupt as error:
         check.defect("body", f"turn {id}", str(error))
 
 
 def _read_effects(check: Check, id: str, raw: bytes | None) -> dict[str, Any]:
     try:
-        effects: dict[str, Any] = {} if raw is None else decode_json(raw)
-    except ValueError as error:
-        check.defect("body", f"turn {id}.effects", str(error))
+        return read_effects(raw, id)
+    except Corrupt as error:
+        check.defect("body", f"turn {id}.effects", error.reason)
         return {}
-    return effects
 
 
 def _check_node(check: Check, row: Row) -> None:

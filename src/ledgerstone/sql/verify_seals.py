@@ -9,7 +9,9 @@ from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.rules.transfer import unfinished_copy
 from ledgerstone.sql.seals import keeps_seals, seal_of
+from ledgerstone.sql.transfer_in import is_copy_unfinished
 from ledgerstone.sql.tx import Row, Tx
 from ledgerstone.sql.verify_evidence import check_evidence
 from ledgerstone.sql.verify_memories import check_memories
@@ -76,7 +78,7 @@ async def check_seals(tx: Tx, check: Check) -> None:
 
 async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
-    defects = []
+    defects = [unfinished_copy()] if await is_copy_unfinished(tx, query) else []
     if await keeps_seals(tx):
         places = await _of_tenant(tx, query)
         defects += [Defect("", "seal", place, _CHANGED) for place in places]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.codec import decode_json, decode_struct, sha256
+from ledgerstone.codec import decode_struct, sha256
+from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Defect
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.rules import ledger
+from ledgerstone.rules.bodies import read_object
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.paths import count_path, effective
@@ -104,9 +106,9 @@ async def _check_documents(tx: Tx, check: Check) -> None:
             check.defect("document", name, "not what the history says")
     row = await tx.one("get_document", number, "state")
     try:
-        state = {} if row is None else decode_json(row[0])
-    except ValueError as error:
-        check.defect("body", "state", str(error))
+        state = read_object(None if row is None else row[0], "documents", "", "state")
+    except Corrupt as error:
+        check.defect("body", "state", error.reason)
         return
     if state != told.state and not told.copied:
         check.defect("document", "state", "not the sum of what the turns set")

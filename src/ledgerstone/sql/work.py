@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.commands.work import CancelWork, Completion, EnqueueWork, ListWork, NewBatch
 from ledgerstone.errors import ClaimLost, Corrupt
 from ledgerstone.records.work import Batch
 from ledgerstone.rules.guard import check_alive
@@ -10,7 +10,7 @@ from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.work import WorkRow, batch_of, has_live_claim, new_row
 from ledgerstone.sql.commits import Commit
 from ledgerstone.sql.heads import find_head, need_head
-from ledgerstone.sql.ready import raise_ready, settle_queue, settle_queues
+from ledgerstone.sql.ready import raise_ready, settle_queue, settle_queues, settle_ready
 from ledgerstone.sql.tx import Tx
 
 
@@ -80,19 +80,28 @@ async def enqueue_in_commit(tx: Tx, commit: Commit) -> None:
     commit.effects["enqueued"] = [[batch.session, batch.id] for batch in command.enqueue]
 
 
-async def complete_claims(tx: Tx, session: str, head: HeadRow, claims: tuple[str, ...]) -> None:
+async def complete_claims(
+    tx: Tx, session: str, head: HeadRow, claims: tuple[Completion, ...]
+) -> None:
     """Settle claims inside a commit; a lost one rejects the whole commit."""
-    for claim in claims:
-        places = await tx.all("claim_places", head.number, claim)
-        if not places or any(fence != head.fence for fence, _ in places):
-            raise ClaimLost(session, claim)
-        await tx.run("complete_claim", head.number, claim)
-        await settle_queues(tx, head, [queue for _, queue in places])
+    for one in claims:
+        places = await tx.all("claim_places", head.number, one.claim)
+        if not places or any((row[0], row[2]) != (head.fence, one.token) for row in places):
+            raise ClaimLost(session, one.claim)
+        await tx.run("complete_claim", head.number, one.claim)
+        await settle_queues(tx, head, [queue for _, queue, _ in places])
 
 
 async def claimed_rows(tx: Tx, head: HeadRow, claim: str) -> list[WorkRow]:
     """What stands under a claim, of whatever generation."""
     return [WorkRow(*row) for row in await tx.all("claimed_batches", head.number, claim)]
+
+
+async def free(tx: Tx, head: HeadRow, row: WorkRow) -> None:
+    """A batch is nobody's again, now or later."""
+    later = int(row.available_us > tx.now_us)
+    values = (later, row.available_us, row.attempts, row.last_error)
+    await tx.run("free_batch", head.number, row.id, *values)
 
 
 async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
@@ -106,7 +115,10 @@ async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
     if row is None or has_live_claim(row, head, tx.now_us):
         return None
     await tx.run("drop_batch", head.number, row.id)
-    await settle_queue(tx, head, row.queue)
+    if row.waiting_for is None:
+        await settle_queue(tx, head, row.queue)
+    else:
+        await settle_ready(tx, head)  # What stood behind it, in any queue, can be had again.
     return batch_of(command.session, row)
 
 

@@ -40,8 +40,10 @@ AREAS: dict[str, tuple[str, int, int]] = {
     "M": ("health", 184, 188),
     "N": ("security", 189, 194),
     "O": ("errors", 195, 201),
+    "P": ("second round", 202, 220),
+    "Q": ("files, openings", 221, 230),
 }
-PROMISES_TOTAL = 201
+PROMISES_TOTAL = 230
 
 
 @dataclass

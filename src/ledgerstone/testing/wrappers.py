@@ -26,8 +26,8 @@ from ledgerstone import errors
 from ledgerstone.clock import Clock, ManualClock, monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.errors import LedgerstoneError, StoreClosed
-from ledgerstone.ports.backend import Backend
-from ledgerstone.records.reports import Capabilities, Health
+from ledgerstone.ports.backend import Backend, Progress
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
 A = TypeVar("A")
 Make = Callable[[Clock], Backend]
@@ -51,6 +51,10 @@ class Wrapper:
     @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
+
+    @property
+    def cursor_key(self) -> bytes:
+        return self.inner.cursor_key
 
     def write(self, command: Command[A]) -> A:
         return self.inner.write(command)
@@ -76,12 +80,18 @@ class Wrapper:
     def health(self) -> Health:
         return self.inner.health()
 
+    def stats(self) -> StoreStats:
+        return self.inner.stats()
+
+    def backup(self, target: str, progress: Progress) -> None:
+        self.inner.backup(target, progress)
+
     def close(self) -> None:
         self.inner.close()
 
 
 class Asked(ABC):
-    """Waiting by asking again and again, where the one below can not be waited for."""
+    """Waiting by asking again and again, where the one below cannot be waited for."""
 
     @abstractmethod
     def number(self) -> int:
@@ -189,6 +199,7 @@ class Remote(Asked):
         self._number = number
         self._clock = clock
         self.capabilities: Capabilities = self._call("capabilities")
+        self.cursor_key: bytes = self._call("cursor_key")
 
     def _call(self, method: str, *arguments: Any) -> Any:
         return self._peer.call("call", self._number, self._clock.now_us(), method, arguments)
@@ -215,9 +226,16 @@ class Remote(Asked):
         names: list[str] = self._call("tenants")
         return names
 
+    def backup(self, target: str, progress: Progress) -> None:
+        raise errors.NotSupported("backup", "the peer process", "ask the backend of this one")
+
     def health(self) -> Health:
         health: Health = self._call("health")
         return health
+
+    def stats(self) -> StoreStats:
+        stats: StoreStats = self._call("stats")
+        return stats
 
     def close(self) -> None:
         self._call("close")
@@ -289,7 +307,7 @@ def _obey(opened: list[tuple[Backend, ManualClock]], verb: str, arguments: Any) 
 
 
 def pack_error(error: Exception) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """An error as plain values: its constructor can not be replayed from `args` by pickle."""
+    """An error as plain values: its constructor cannot be replayed from `args` by pickle."""
     return type(error).__name__, tuple(map(str, error.args)), dict(vars(error))
 
 

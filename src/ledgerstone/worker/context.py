@@ -67,6 +67,7 @@ class Work(Generic[S, T]):
         turn: Any = self.store.turns.begin(
             self.lease, id=self._turn_id, run_id=run_id, branch=branch
         )
+        turn.warns = False
         turn.complete(self.claim)
         self.turn = turn
         return self.turn
@@ -114,8 +115,8 @@ class Context(Work[AsyncStore, AsyncTurn]):
         if not self.committed:
             await self.turn.commit(release=True)
         else:
-            async with self.turn:
-                pass  # Commits what was added since, if anything was.
+            # Commits what was added since, if anything was; nothing begins, so no budget is asked.
+            await self.turn.__aexit__(None)
 
 
 class BlockingContext(Work[Store, Turn]):
@@ -130,5 +131,5 @@ class BlockingContext(Work[Store, Turn]):
         if not self.committed:
             self.turn.commit(release=True)
         else:
-            with self.turn:
-                pass  # Commits what was added since, if anything was.
+            # Commits what was added since, if anything was; nothing begins, so no budget is asked.
+            self.turn.__exit__(None)

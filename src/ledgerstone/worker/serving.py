@@ -7,14 +7,19 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
+from ledgerstone.api.budget_checks import may_begin
 from ledgerstone.api.store import AsyncStore
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
+    BudgetExceeded,
     ClaimLost,
+    ExecutionNotFound,
+    ExecutionUnresolved,
     Fenced,
     InvalidValue,
     LeaseExpired,
+    SessionBindingMismatch,
     SessionDeleted,
     SessionNotFound,
 )
@@ -22,6 +27,11 @@ from ledgerstone.intake.work import error_text
 from ledgerstone.records.work import Holding
 from ledgerstone.worker.context import BlockingContext, Bury, Context, Later
 from ledgerstone.worker.threads import Call
+
+BUDGET_PAUSE_S = 60.0
+"""How long work waits before a used-up budget is looked at again, in seconds."""
+_SHARED = ("tenant", "clock", "equipment")
+"""What both faces of one store have in common besides the backend."""
 
 Handler: TypeAlias = Callable[[Context], Awaitable[Any]] | Callable[[BlockingContext], Any]
 
@@ -61,6 +71,7 @@ class Service:
         began_s = monotonic_s()
         self._tell("taken", **_named(context))
         try:
+            await may_begin(self.store._handle, context.session)
             if isinstance(context, BlockingContext):
                 threads.append(self._start(context))
                 await self._timed(threads[-1].result())
@@ -70,20 +81,18 @@ class Service:
             self._judge_cancelled(context, error)
             await self._fail(context, error)
         except Later as error:
-            if not await self.store.work.abandon(claim, delay_s=error.delay_s):
-                raise ClaimLost(context.session, claim.id) from None
-            self._tell("later", **_named(context), delay_s=error.delay_s)
+            await self._postpone(context, error.delay_s)
         except Bury as error:
             await self._fail(context, error.reason, bury=True)
-        except LeaseExpired as error:
-            if error.session != context.session:
-                await self._fail(context, error)
-            else:
-                raise Fenced(error.session, error.fence, error.fence) from error
+        except ExecutionUnresolved as error:
+            await self._park(context, error)
         except Exception as error:
-            if isinstance(error, Fenced) and error.session == context.session:
-                raise
-            await self._fail(context, error)
+            _refuse_lost(context, error)
+            if isinstance(error, BudgetExceeded) and error.asked == 0 and not context.committed:
+                # Nothing is wrong with the work and nothing was spent: no attempt counts.
+                await self._postpone(context, BUDGET_PAUSE_S, error=_reason(error))
+            else:
+                await self._fail(context, error)
         else:
             self._tell("done", **_named(context), seconds=monotonic_s() - began_s)
         finally:
@@ -114,6 +123,29 @@ class Service:
                 self._tell("abandoned", **_named(context))
             raise error
 
+    async def _postpone(
+        self, context: Context | BlockingContext, delay_s: float, **told: str
+    ) -> None:
+        """Hand the work back, uncounted; it comes again after a while."""
+        if not await self.store.work.abandon(context.claim, delay_s=delay_s):
+            raise ClaimLost(context.session, context.claim.id) from None
+        self._tell("later", **_named(context), delay_s=delay_s, **told)
+
+    async def _park(self, context: Context | BlockingContext, error: ExecutionUnresolved) -> None:
+        """The work waits, uncounted, until somebody decides about the tool call."""
+        if context.committed:
+            await self._fail(context, error)
+            return
+        try:
+            batches = await self.store.work.park(context.claim, waiting_for=error)
+        except (ExecutionNotFound, SessionBindingMismatch):
+            await self._fail(context, error)
+            return
+        if any(batch.waiting_for for batch in batches):
+            self._tell("parked", **_named(context), execution=error.execution)
+        else:
+            self._tell("later", **_named(context), delay_s=0)
+
     async def _fail(
         self, context: Context | BlockingContext, error: str | BaseException, *, bury: bool = False
     ) -> None:
@@ -138,8 +170,16 @@ def _named(context: Context | BlockingContext) -> dict[str, Any]:
     }
 
 
+def _refuse_lost(context: Context | BlockingContext, error: Exception) -> None:
+    """Fenced when the error says that the lease of this very work is lost."""
+    if isinstance(error, Fenced) and error.session == context.session:
+        raise error
+    if isinstance(error, LeaseExpired) and error.session == context.session:
+        raise Fenced(error.session, error.fence, error.fence) from error
+
+
 def _reason(error: str | BaseException) -> str:
-    """What is kept of an error, even of one that can not say what it is."""
+    """What is kept of an error, even of one that cannot say what it is."""
     try:
         return error_text(error)
     except Exception:
@@ -156,7 +196,7 @@ def _is_async(handler: object) -> bool:
 def _faces(store: AsyncStore | Store) -> tuple[AsyncStore, Store]:
     """Both faces of one store, which is the caller's to close."""
     handle = store._handle
-    given: dict[str, Any] = {"tenant": handle.tenant, "clock": handle.clock}
+    given: dict[str, Any] = {name: getattr(handle, name) for name in _SHARED}
     if isinstance(store, AsyncStore):
         return store, Store(handle.backend, **given)
     return AsyncStore(handle.backend, **given), store

@@ -1,6 +1,6 @@
 """A blocking call beside the event loop, in a thread that never keeps the process alive.
 
-A thread can not be cancelled. An executor's threads are waited for when the interpreter ends, so
+A thread cannot be cancelled. An executor's threads are waited for when the interpreter ends, so
 a handler that hangs would keep a worker from ending; these are left behind.
 """
 

@@ -20,6 +20,7 @@ from ledgerstone.api.store import AsyncStore
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
+    AccessDenied,
     Fenced,
     InvalidValue,
     LedgerstoneError,
@@ -48,10 +49,12 @@ class Worker:
 
     An async handler gets a Context, a plain function a BlockingContext and a thread. One that
     returns has done the work; one that raises, or takes longer than `timeout_s`, failed, and the
-    work comes again until it had its attempts. `Later` and `Bury` say otherwise. While a handler
+    work comes again until it had its attempts. `Later` and `Bury` say otherwise, and after
+    ExecutionUnresolved it waits, uncounted, until somebody decides about the tool call. While it
     runs, its lease is kept alive; when the lease is lost it is cancelled and nothing is written.
 
-    `on_event(name, fields)`: taken, done, failed, buried, later, fenced, abandoned, idle, error.
+    `on_event(name, fields)`: taken, done, failed, buried, later, parked, fenced, abandoned, idle,
+    error.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Worker:
         self._door = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
         self._busy = self._ended = self._served = 0
+        self._said_idle = False
         self._expiry_s = 0.0
         slots = [asyncio.create_task(self._slot()) for _ in range(self._concurrency)]
         try:
@@ -155,7 +159,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         listens = self._handle_signals and threading.current_thread() is threading.main_thread()
         installed: list[signal.Signals] = []
-        with suppress(RuntimeError):  # Some platforms have loops that can not.
+        with suppress(RuntimeError):  # Some platforms have loops that cannot.
             for number in SIGNALS if listens else ():
                 loop.add_signal_handler(number, self.stop)
                 installed.append(number)
@@ -174,7 +178,7 @@ class Worker:
             except Fenced as error:
                 self._tell("fenced", session=error.session)
             except LedgerstoneError as error:
-                if isinstance(error, StoreClosed | NotSupported):
+                if isinstance(error, StoreClosed | NotSupported | AccessDenied):
                     raise
                 self._tell("error", error=error_text(error))
                 await self._sleep()
@@ -198,18 +202,49 @@ class Worker:
                     await call.ended()
 
     async def _find(self, stack: AsyncExitStack) -> Holding | None:
-        """Work that is there, or that comes within `poll_s`."""
+        """Work that is there, or that comes within `poll_s`; None when there is none so far."""
         await self._settle_expired()
         with self._is_busy():
             holding = await self._enter(stack, 0.0)
         if holding is None:
             # One slot waits for all of them, so that one piece of work wakes one.
             async with self._door:
-                ended = self._ended
-                holding = await self._enter(stack, 0.0 if self._drain else self._poll_s)
-                if holding is None:
-                    await self._rest(ended)
+                if self._drain:
+                    holding = await self._find_until_idle(stack)
+                else:
+                    self._tell_idle()
+                    holding = await self._enter(stack, self._poll_s)
+        if holding is not None:
+            self._said_idle = False
         return holding
+
+    async def _find_until_idle(self, stack: AsyncExitStack) -> Holding | None:
+        """What is due now, or comes while a neighbour is at work; with neither, the worker ends."""
+        while not self._stopping.is_set():
+            seen, ended = await self._store._handle.backend.achanged(-1, 0), self._ended
+            holding = await self._enter(stack, 0.0)
+            if holding is not None:
+                return holding
+            self._tell_idle()
+            if self._busy:
+                await self._wait_for_change(seen)
+                await self._settle_expired()
+            elif ended == self._ended:
+                self._stopping.set()
+        return None
+
+    async def _wait_for_change(self, seen: int) -> None:
+        """Until something is committed, no neighbour is at work any more, or `poll_s` are over."""
+        self._freed.clear()
+        waits = [
+            asyncio.create_task(self._freed.wait()),
+            asyncio.ensure_future(self._store._handle.backend.achanged(seen, self._poll_s)),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _enter(self, stack: AsyncExitStack, wait_s: float) -> Holding | None:
         try:
@@ -217,14 +252,11 @@ class Worker:
         except Timeout:
             return None
 
-    async def _rest(self, ended: int) -> None:
-        """Nothing was due. Then `run_until_idle` ends, unless a neighbour was or is at work."""
-        self._tell("idle")
-        if self._drain and self._busy:
-            self._freed.clear()
-            await self._freed.wait()
-        elif self._drain and ended == self._ended:
-            self._stopping.set()
+    def _tell_idle(self) -> None:
+        """Once, until there was work again."""
+        if not self._said_idle:
+            self._said_idle = True
+            self._tell("idle")
 
     def _hold(self, wait_s: float) -> AbstractAsyncContextManager[Holding]:
         # Another owner each time: a handler that is late must not take its neighbour's lease again.
@@ -251,7 +283,8 @@ class Worker:
         finally:
             self._busy -= 1
             self._ended += 1
-            self._freed.set()
+            if not self._busy:
+                self._freed.set()
 
     @contextmanager
     def _may_be_cancelled(self) -> Iterator[None]:

@@ -177,6 +177,42 @@ def test_refusals(adapter_store: Store) -> None:
         run(service.save_artifact(**HERE, filename="g", artifact=TEXT))
 
 
+@pytest.mark.parametrize(
+    ("app", "user", "field"),
+    [
+        ("trips", "", "user_id"),
+        ("trips", "a\0da", "user_id"),
+        ("trips", "a" * 256, "user_id"),
+        ("trips", None, "user_id"),
+        ("", "ada", "app_name"),
+        ("tri\0ps", "ada", "app_name"),
+        (None, "ada", "app_name"),
+    ],
+)
+@pytest.mark.parametrize(("filename", "session"), [("user:f", "s"), ("f", None), ("f", "s")])
+def test_owners_are_checked(
+    adapter_store: Store, app: Any, user: Any, field: str, filename: str, session: str | None
+) -> None:
+    service = LedgerArtifactService(adapter_store)
+    owner: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": session}
+    one = {**owner, "filename": filename}
+
+    async def work() -> None:
+        for call in (
+            service.save_artifact(**one, artifact=TEXT),
+            service.load_artifact(**one),
+            service.list_versions(**one),
+            service.list_artifact_versions(**one),
+            service.get_artifact_version(**one),
+            service.delete_artifact(**one),
+            service.list_artifact_keys(**owner),
+        ):
+            with pytest.raises(InvalidValue, match=field):
+                await call
+
+    run(work())
+
+
 def test_they_go_with_their_session_and_stay_in_their_tenant(adapter_store: Store) -> None:
     acme = adapter_store.for_tenant("acme")
     service, sessions = LedgerArtifactService(acme), LedgerSessionService(acme)

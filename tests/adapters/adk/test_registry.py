@@ -21,6 +21,7 @@ from ledgerstone.adapters.adk import (
     register,
     registry,
 )
+from ledgerstone.adapters.versions import UntestedVersionWarning
 from ledgerstone.errors import InvalidValue, NotADatabase, NotSupported
 from tests.adapters.adk.scripted import KEY, run
 
@@ -105,7 +106,10 @@ def test_in_the_folder_of_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_version_that_was_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ledgerstone.adapters.versions.version", lambda _: "3.0.0")
-    with pytest.raises(NotSupported, match=r"google-adk 3\.0\.0 .*ledgerstone\[adk\]"):
+    with pytest.warns(UntestedVersionWarning, match=r"google-adk 3\.0\.0 is newer .*2\.13 up to"):
+        importlib.reload(adk)
+    monkeypatch.setattr("ledgerstone.adapters.versions.version", lambda _: "2.12.9")
+    with pytest.raises(NotSupported, match=r"google-adk 2\.12\.9 .*ledgerstone\[adk\]"):
         importlib.reload(adk)
 
 

@@ -10,6 +10,7 @@ import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google.genai import types
 
@@ -47,6 +48,28 @@ def test_create_append_get_list_delete(store_url: str, colour: str) -> None:
         again = await service.create_session(**KEY, session_id="s1")
         assert again.state == {"user:n": "ada", "app:v": None}
         await service.flush()
+
+    served(store_url, colour, work)
+
+
+def test_after_an_append_the_object_equals_what_is_read(store_url: str, colour: str) -> None:
+    async def work(service: LedgerSessionService) -> None:
+        made = await service.create_session(**KEY, session_id="s", state={"a": 1})
+        for given in (
+            event("one"),
+            event("two", state={"a": None, "user:n": "ada", "app:v": [1, {"x": 2.5}]}),
+            Event(author="user", timestamp=1.0, custom_metadata={"k": None}),
+        ):
+            await service.append_event(made, given)
+            got = await service.get_session(**KEY, session_id="s")
+            assert got == made
+            assert got is not made
+        # What it has seen is the same too: either may go on, then the other is stale.
+        assert got is not None
+        await service.append_event(got, event("three"))
+        with pytest.raises(StaleSessionError):
+            await service.append_event(made, event("four"))
+        assert got == await service.get_session(**KEY, session_id="s")
 
     served(store_url, colour, work)
 

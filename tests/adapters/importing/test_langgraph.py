@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import apsw
+import psycopg
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
@@ -365,7 +366,7 @@ def test_a_server_that_is_not_there_or_newer(adapter_store: Store, postgres_url:
     assert "secret" not in str(caught.value)
     assert "check host and port" in str(caught.value)
     dsn = parse_target(postgres_url).dsn
-    with pytest.raises(Unavailable, match="check the name"):
+    with pytest.raises(NotADatabase, match="check the name"):
         import_sessions(adapter_store, f"{dsn.rpartition('/')[0]}/absent")
     with postgres_origin(postgres_url) as origin:
         with origin.opened() as saver:
@@ -383,3 +384,15 @@ def test_writes_keep_their_numbers() -> None:
     assert in_place(given) == [write(0), write(-3), write(2)]
     assert in_place([write(-1), write(0), write(1)]) == [write(0), write(1), write(-1)]
     assert in_place([write(3)]) == [write(3)]
+
+
+@pytest.mark.slow
+def test_a_view_of_a_server_is_refused(postgres_url: str, adapter_store: Store) -> None:
+    with postgres_origin(postgres_url) as origin:
+        with origin.opened():
+            pass
+        with psycopg.connect(origin.source, autocommit=True) as db:
+            db.execute("alter table checkpoint_migrations rename to theirs")
+            db.execute("create view checkpoint_migrations as select 1 as v")
+        with pytest.raises(NotSupported, match="checkpoint_migrations is a view"):
+            import_sessions(adapter_store, origin.source)

@@ -1,4 +1,4 @@
-"""What all importers do with a source: only read it, and refuse what they can not trust."""
+"""What all importers do with a source: only read it, and refuse what they cannot trust."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ import pytest
 from agents import SQLiteSession
 
 from ledgerstone import Store
+from ledgerstone.adapters.importing import sources
 from ledgerstone.adapters.importing.frame import IMPORTERS, prepared
-from ledgerstone.errors import Corrupt, NotSupported, ReadOnly
+from ledgerstone.errors import Corrupt, InvalidValue, NotSupported, ReadOnly, Unavailable
 from tests.adapters.adk.foreign import rows, write_file
 from tests.adapters.adk.scripted import event
 from tests.adapters.importing.origins import filled, sqlite_origin
@@ -166,6 +167,40 @@ def test_text_that_is_none(framework: str, damage: str, tmp_path: Path) -> None:
         prepared(framework, str(path))(store, None)
 
 
+ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) select {} from n"
+NO_TABLES = (
+    "create view {table} as select * from theirs",
+    "create view {table} as " + ENDLESS,
+    "create virtual table {table} using fts5({columns})",
+)
+
+
+@pytest.mark.parametrize("framework", FILES)
+@pytest.mark.parametrize("instead", NO_TABLES)
+def test_what_is_no_table_is_refused(framework: str, instead: str, tmp_path: Path) -> None:
+    path = FILES[framework](tmp_path)
+    table, _ = TEXTS[framework]
+    with closing(sqlite3.connect(path)) as db, db:
+        names = [name for (name,) in db.execute(f"select name from pragma_table_info('{table}')")]
+        db.execute("pragma legacy_alter_table = on")
+        db.execute(f"alter table {table} rename to theirs")
+        made = instead.format(", ".join(f"x as {name}" for name in names), table=table, columns="x")
+        db.execute(made)
+    with pytest.raises(NotSupported, match=f"{table} is a view or a virtual table"):
+        prepared(framework, str(path))
+
+
+@pytest.mark.parametrize("framework", FILES)
+def test_a_statement_that_does_not_end_is_ended(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = FILES[framework](tmp_path)
+    monkeypatch.setattr(sources, "STEPS_COUNTED", 1)
+    monkeypatch.setattr(sources, "STEPS_MAX", 10)
+    with Store.open("memory://") as store, pytest.raises(Unavailable, match="no row came"):
+        prepared(framework, str(path))(store, None)
+
+
 @pytest.mark.parametrize("framework", FILES)
 def test_told_about_each_session(framework: str, tmp_path: Path) -> None:
     path, seen = FILES[framework](tmp_path), []
@@ -173,6 +208,27 @@ def test_told_about_each_session(framework: str, tmp_path: Path) -> None:
         prepared(framework, f"sqlite+aiosqlite:///{path}")(store, lambda *one: seen.append(one))
     names = ["s", "s"] if framework == "adk" else ["one", "two"]
     assert seen == [(name, n) for n, name in enumerate(names, start=1)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:12/secret@127.0.0.1:1/x",
+        "postgresql://ada:12?secret@127.0.0.1:1/x",
+        "postgresql://ada:%casecret@127.0.0.1:1/x",
+        "postgresql://ada:secret%@127.0.0.1:1/x",
+        "postgresql://ada:1 secret@127.0.0.1:1/x",
+        "postgresql+asyncpg://127.0.0.1:1/x?password=1&secret",
+        "postgresql://127.0.0.1:1/x?password=1&secret=2",
+        "postgresql:ada:secret@127.0.0.1:1/x",
+        "postgres//ada:secret@127.0.0.1:1/x",
+    ],
+)
+def test_no_piece_of_a_password_is_shown(url: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        prepared("langgraph", url)
+    error = caught.value
+    assert "secret" not in f"{error!r} {error.__cause__!r} {error.__context__!r}"
 
 
 def test_a_password_is_not_shown() -> None:

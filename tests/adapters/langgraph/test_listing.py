@@ -38,3 +38,12 @@ def test_looking_for_one_of_many_reads_pages(adapter_store: Store, reads: list[i
     reads.clear()
     assert [one.config for one in saver.list(thread("t"), limit=2)] == made[:-3:-1]
     assert len(reads) == 2
+
+
+def test_metadata_that_json_cannot_say_is_found(adapter_store: Store) -> None:
+    saver = LedgerSaver(adapter_store)
+    bounds = (float("inf"), float("-inf"), 1.0)
+    made = {bound: put(saver, thread("t"), {"x": 1}, bound=bound) for bound in bounds}
+    for bound, config in made.items():
+        assert [one.config for one in saver.list(None, filter={"bound": bound})] == [config]
+    assert list(saver.list(None, filter={"bound": float("nan")})) == []

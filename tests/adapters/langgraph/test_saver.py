@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Interrupt, Send
 
 from ledgerstone import Store, assistant, user
@@ -107,6 +108,21 @@ def test_tasks_may_have_any_name(adapter_store: Store, task: str) -> None:
     assert found.pending_writes == [(task, "x", 1), (task, "y", 2), (task, "z", 3)]
 
 
+def test_a_thread_may_be_copied_with_the_newest_checkpoint_first(adapter_store: Store) -> None:
+    source, target = InMemorySaver(), LedgerSaver(adapter_store)
+    graph = chat(source)
+    for text in ("a", "b"):
+        graph.invoke({"messages": [HumanMessage(text)]}, thread("t"))
+    given = list(source.list(thread("t")))
+    for one in given:
+        versions = one.checkpoint["channel_versions"]
+        config = one.parent_config or thread("t", checkpoint_ns="")
+        target.put(config, one.checkpoint, one.metadata, versions)
+    found = list(target.list(thread("t")))
+    assert [one.checkpoint for one in found] == [one.checkpoint for one in given]
+    assert [one.parent_config for one in found] == [one.parent_config for one in given]
+
+
 def test_the_second_writer_of_one_parent_is_told(adapter_store: Store) -> None:
     first = LedgerSaver(adapter_store, on_divergence="refuse")
     second = LedgerSaver(adapter_store, on_divergence="refuse")
@@ -136,15 +152,6 @@ def test_two_writers_of_one_parent_are_both_kept_by_default(adapter_store: Store
         assert values(saver, a)["messages"][-1].text == "a"
         assert values(saver, b)["messages"][-1].text == "b"
     assert adapter_store.messages.last("t", 1)[0].text == "b"
-
-
-def test_a_graph_that_was_overtaken_is_told(adapter_store: Store) -> None:
-    graph = chat(LedgerSaver(adapter_store, on_divergence="refuse"), size=10)
-    for n in range(3):
-        graph.invoke({"messages": [HumanMessage(f"{n}", id=f"h{n}")]}, thread("t"))
-    adapter_store.messages.append("t", user("from elsewhere"))
-    with pytest.raises(LeafMoved):
-        graph.invoke({"messages": [HumanMessage("late", id="late")]}, thread("t"))
 
 
 def test_a_lease_fences_a_thread(adapter_store: Store) -> None:
@@ -242,7 +249,6 @@ def test_a_session_that_began_elsewhere_is_adopted(adapter_store: Store) -> None
         "t", user("hello"), assistant("hi there"), user("what next?"), create=True
     )
     saver = LedgerSaver(adapter_store)
-    assert saver.get_tuple(thread("t")) is None
     adopted = saver.adopt("t")
     assert adopted is not None
     graph = programmable(saver)
@@ -264,18 +270,6 @@ def test_a_session_that_began_elsewhere_is_adopted(adapter_store: Store) -> None
     assert saver.adopt("none") is None
 
 
-def test_a_graph_on_a_session_that_was_not_adopted_hides_nothing(adapter_store: Store) -> None:
-    adapter_store.messages.append("t", user("older"), create=True)
-    graph = chat(LedgerSaver(adapter_store), size=10)
-    graph.invoke({"messages": [HumanMessage("newer", id="h")]}, thread("t"))
-    assert graph.get_state(thread("t")).values["messages"][0].text == "newer"
-    assert [one.text for one in adapter_store.messages.history("t")][:2] == ["older", "newer"]
-    graph.invoke({"messages": [HumanMessage("newest", id="h2")]}, thread("t"))
-    cold = chat(LedgerSaver(adapter_store), size=10).get_state(thread("t")).values["messages"]
-    assert [m.text.strip("a ") for m in cold] == ["newer", "0", "newest", "1"]
-    assert len(adapter_store.messages.history("t")) == 5
-
-
 def test_a_graph_inside_may_be_put_before_the_one_around_it(adapter_store: Store) -> None:
     saver = LedgerSaver(adapter_store)
     said = [HumanMessage("a", id="1"), AIMessage("b", id="2"), AIMessage("c", id="3")]
@@ -291,11 +285,64 @@ def test_a_graph_inside_may_be_put_before_the_one_around_it(adapter_store: Store
     assert [one.text for one in adapter_store.messages.history("t")] == ["a", "b", "c"]
 
 
-def test_versions_are_numbers_and_go_on_from_texts(adapter_store: Store) -> None:
-    saver = LedgerSaver(adapter_store)
+def test_versions_are_numbers_and_texts_go_on_as_texts(adapter_store: Store) -> None:
+    saver, stock = LedgerSaver(adapter_store), InMemorySaver()
     assert saver.get_next_version(None, None) == 1
     assert saver.get_next_version(7, None) == 8
-    assert saver.get_next_version("00000000000000000000000000000003.0.123", None) == 4
+    version = stock.get_next_version(None, None)
+    for n in range(2, 120):
+        before, version = version, saver.get_next_version(version, None)
+        assert before < version < stock.get_next_version(version, None)
+        assert int(version.split(".")[0]) == n
+
+
+def test_a_thread_that_came_with_texts_for_versions_goes_on(adapter_store: Store) -> None:
+    stock = InMemorySaver()
+    chat(stock).invoke({"messages": [HumanMessage("0", id="h0")]}, thread("t"))
+    saver = LedgerSaver(adapter_store)
+    for found in reversed(list(stock.list(thread("t")))):
+        parent = found.parent_config or thread("t", checkpoint_ns="")
+        saver.put(parent, found.checkpoint, found.metadata, found.checkpoint["channel_versions"])
+    graphs = [chat(stock), chat(saver)]
+    for n in range(1, 12):
+        for graph in graphs:
+            graph.invoke({"messages": [HumanMessage(f"{n}", id=f"h{n}")]}, thread("t"))
+        graphs[1] = chat(LedgerSaver(adapter_store)) if n == 6 else graphs[1]
+    ids = [[one.id for one in each.get_state(thread("t")).values["messages"]] for each in graphs]
+    assert ids[0] == ids[1]
+    assert len(ids[0]) == 24
+    assert saver.adopt("t") is not None
+    graphs[1].invoke({"messages": [HumanMessage("last")]}, thread("t"))
+    assert len(values(saver, thread("t"))["messages"]) == 26
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        {"x": "1"},
+        {"x": "one"},
+        {"x": ""},
+        {"x": "9" * 32},
+        {"x": 1, "y": "00000000000000000000000000000003.0.123"},
+        {"x": True},
+        {"x": None},
+        {"x": float("nan")},
+        {"x": float("inf")},
+        {"x": [1]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("where", ["channel_versions", "versions_seen"])
+def test_versions_that_no_thread_can_go_on_from(
+    adapter_store: Store, versions: Any, where: str
+) -> None:
+    saver = LedgerSaver(adapter_store)
+    put(saver, thread("t"), {"x": 1})
+    made = checkpoint({"x": 2})
+    made[where] = versions if where == "channel_versions" else {"node": versions}
+    with pytest.raises(InvalidValue, match=r"checkpoint\.channel_versions"):
+        saver.put(thread("t", checkpoint_ns=""), made, {"source": "loop"}, versions)
+    assert values(saver, thread("t")) == {"x": 1}
 
 
 def test_a_copy_has_a_fate_of_its_own(adapter_store: Store) -> None:

@@ -11,6 +11,7 @@ from langgraph.config import get_store
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import (
     GetOp,
+    InvalidNamespaceError,
     ListNamespacesOp,
     MatchCondition,
     Op,
@@ -19,10 +20,12 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.base.batch import AsyncBatchedBaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 
 from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerStore
-from ledgerstone.errors import InvalidValue, Misuse
+from ledgerstone.errors import InvalidValue, Misuse, NotSupported
 from tests.adapters.conftest import opened
 from tests.adapters.langgraph.store_words import DIMS, aembed, embed, index, names
 
@@ -51,13 +54,12 @@ def test_items_are_memories_of_the_store(adapter_store: Store) -> None:
 
 def test_namespaces_are_segments(adapter_store: Store) -> None:
     store = LedgerStore(adapter_store)
-    spaces = [("a", "b"), ("a.b",), ("ab",), ("a",), ("a", "b", "c"), ("A",), ("a%",), ("a_",)]
+    spaces = [("a", "b"), ("a-b",), ("ab",), ("a",), ("a", "b", "c"), ("A",), ("a%",), ("a_",)]
     store.batch([PutOp(space, "k", {"n": n}) for n, space in enumerate(spaces)])
     assert len(store.search(())) == len(spaces)
     assert {one.namespace for one in store.search(("a",))} == {("a",), ("a", "b"), ("a", "b", "c")}
     assert {one.namespace for one in store.search(("a", "b"))} == {("a", "b"), ("a", "b", "c")}
-    [found] = store.batch([SearchOp(("a.b",))])
-    assert names(found) == [(("a.b",), "k")]  # type: ignore[arg-type]
+    assert names(store.search(("a-b",))) == [(("a-b",), "k")]
     assert store.list_namespaces(prefix=("a",)) == [("a",), ("a", "b"), ("a", "b", "c")]
     assert store.list_namespaces(prefix=("a", "*")) == [("a", "b"), ("a", "b", "c")]
     assert store.list_namespaces(suffix=("b",)) == [("a", "b")]
@@ -137,6 +139,45 @@ def test_ranges_of_different_kinds_do_not_hold(adapter_store: Store) -> None:
     assert [one.key for one in store.search(("n",), filter={"v": {"$gte": "5"}})] == ["text"]
     assert [one.key for one in store.search(("n",), filter={"v": 1})] == []
     assert [one.key for one in store.search(("n",), filter={"v": None})] == ["none"]
+
+
+@pytest.mark.parametrize("label", ["a.b", ".", "", "a\0b", 1, None])
+def test_labels_are_refused_as_langgraphs_own_stores_do(adapter_store: Store, label: Any) -> None:
+    store = LedgerStore(adapter_store)
+    space: Any = ("n", label)
+    ops: list[Op] = [
+        PutOp(space, "k", {}),
+        PutOp(space, "k", None),
+        GetOp(space, "k"),
+        SearchOp(space),
+        ListNamespacesOp((MatchCondition("prefix", space),)),
+    ]
+    with SqliteStore.from_conn_string(":memory:") as stock:
+        stock.setup()
+        for op in ops:
+            for one in (stock, store):
+                with pytest.raises(InvalidNamespaceError):
+                    one.batch([PutOp(("n",), "good", {}), op])
+    assert store.search(()) == []
+
+
+INFINITE = float("inf")
+BOUNDS = [INFINITE, -INFINITE, float("nan")]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("operator", ["$gt", "$gte", "$lt", "$lte", "$eq", "$ne", None])
+def test_filters_may_name_infinity(
+    adapter_store: Store, bound: float, operator: str | None
+) -> None:
+    stores = (LedgerStore(adapter_store), InMemoryStore())
+    where = {"v": bound if operator is None else {operator: bound}}
+    found = []
+    for store in stores:
+        for n, value in enumerate((-1, 0, 2.5, 1 << 60)):
+            store.put(("n",), str(n), {"v": value})
+        found.append(names(store.search(("n",), filter=where)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +291,12 @@ def test_a_wrong_index_is_told(adapter_store: Store) -> None:
     with pytest.raises(InvalidValue, match="0 vectors for 1 texts"):
         short.put(("n",), "k", {"text": "x"})
     assert wrong.search(()) == []
+    for kind in ("l2", "inner_product"):
+        asked: Any = {"dims": DIMS, "embed": embed, "distance_type": kind}
+        with pytest.raises(NotSupported, match=f"distance_type '{kind}'"):
+            LedgerStore(adapter_store, index=asked)
+    same: Any = {"dims": DIMS, "embed": embed, "distance_type": "cosine"}
+    assert LedgerStore(adapter_store, index=same).search((), query="x") == []
 
 
 class State(TypedDict):

@@ -20,7 +20,7 @@ SESSION = "t"
 
 
 def ran(journal: Path, word: str) -> None:
-    """One line that a kill can not take back."""
+    """One line that a kill cannot take back."""
     with journal.open("a") as file:
         file.write(f"{word}\n")
         file.flush()

@@ -200,3 +200,29 @@ def test_the_encrypted_session_of_the_sdk(store_url: str) -> None:
             assert [one.text for one in await store.messages.last("s")] == [""]
 
     asyncio.run(main())
+
+
+def test_the_encrypted_session_with_a_wrong_key(store_url: str) -> None:
+    encrypted = pytest.importorskip("agents.extensions.memory.encrypt_session")
+
+    async def main() -> None:
+        async with AsyncStore.open(store_url) as store:
+            inner = LedgerSession(store, "s")
+            good, bad = (
+                encrypted.EncryptedSession("s", inner, encryption_key=key) for key in ("a", "b")
+            )
+            await good.add_items([said(1), said(2)])
+            [*_, last] = await store.messages.last("s")
+            assert await bad.get_items() == []
+            await bad.add_items([said(3)])
+            assert await bad.get_items() == [said(3)]
+            assert await good.get_items() == [said(1), said(2)]
+            assert await bad.pop_item() == said(3)
+            # It takes off what it cannot read, until nothing is left.
+            assert await bad.pop_item() is None
+            assert await inner.get_items() == await good.get_items() == []
+            await store.branches.create("s", "back", at=last.id)
+            back = encrypted.EncryptedSession("s", inner.branch("back"), encryption_key="a")
+            assert await back.get_items() == [said(1), said(2)]
+
+    asyncio.run(main())

@@ -38,7 +38,7 @@ class Talk:
         self.count += 1
         said: dict[str, Any] = {"type": "input_text", "text": f"say {self.count}"}
         if self.chance.random() < 0.02:
-            # What a store keeps, and a packed copy can not say.
+            # What a store keeps, and a packed copy cannot say.
             said["more"] = self.chance.choice([1 << 70, "\ud800"])
         return {"role": "user", "content": [said]}
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from agents.memory.session import Session as Protocol
 from agents.memory.session import _session_accepts_wrapper
+from msgspec.structs import replace
 
 from ledgerstone import Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters import openai_agents
@@ -120,6 +121,10 @@ def test_what_can_not_be_stored_is_named(adapter_store: Store, items: Any, path:
         ({"session_id": ""}, "session"),
         ({"session_id": "s", "branch": ""}, "branch"),
         ({"session_id": "s", "on_clear": "burn"}, "on_clear"),
+        ({"session_id": "s", "session_settings": {"limitt": 1}}, "'limitt'; known are limit"),
+        ({"session_id": "s", "session_settings": {1: 1}}, "unknown setting 1"),
+        ({"session_id": "s", "session_settings": {"limit": "many"}}, "session_settings"),
+        ({"session_id": "s", "session_settings": 1}, "session_settings"),
     ],
 )
 def test_bad_options(adapter_store: Store, options: dict[str, Any], field: str) -> None:
@@ -127,14 +132,71 @@ def test_bad_options(adapter_store: Store, options: dict[str, Any], field: str) 
         LedgerSession(adapter_store, **options)
 
 
+def test_a_session_without_a_user_gets_one_with_the_first_write(
+    run: Callable[[Work], None],
+) -> None:
+    async def work(store: AnyStore) -> None:
+        await of(store.sessions.create(id="s", title="Trip", app="a", metadata={"k": 1}))
+        await of(store.messages.append("s", user("Oslo?")))
+        before = await of(store.sessions.get("s"))
+        session = LedgerSession(store, "s", user="ada", title="other")
+        assert len(await session.get_items()) == 1
+        assert await of(store.sessions.get("s")) == before, "reading writes nothing"
+        await session.add_items([SAY])
+        made = await of(store.sessions.get("s"))
+        assert before is not None
+        assert made is not None
+        assert made == replace(before, user="ada", updated_us=made.updated_us)
+        assert made.updated_us >= before.updated_us
+        assert len(await session.get_items()) == 2
+        assert [one.id for one in (await of(store.sessions.list(user="ada"))).items] == ["s"]
+        await LedgerSession(store, "s").add_items([ASK])
+        again = await of(store.sessions.get("s"))
+        assert again is not None
+        assert again.user == "ada"
+
+    run(work)
+
+
+def test_the_session_of_another_user_is_refused(run: Callable[[Work], None]) -> None:
+    async def work(store: AnyStore) -> None:
+        await LedgerSession(store, "s", user="ada").add_items([ASK])
+        before = await of(store.sessions.head("s"))
+        other = LedgerSession(store, "s", user="bob")
+        for call in (
+            other.get_items,
+            lambda: other.get_items(1),
+            lambda: other.add_items([SAY]),
+            other.pop_item,
+            other.clear_session,
+            other.branches,
+            other.recover,
+            lambda: other.create_branch("b"),
+            lambda: other.branch("main").get_items(),
+            lambda: other._atomic_replace_items([SAY]),
+            lambda: other._get_compaction_snapshot(1),
+        ):
+            with pytest.raises(InvalidValue, match="invalid user: session 's' belongs to another"):
+                await call()
+        assert await of(store.sessions.head("s")) == before
+        assert await LedgerSession(store, "s", user="ada").get_items() == [ASK]
+        waiting = [LedgerSession(store, "new", user=name) for name in ("ada", "bob")]
+        assert [await one.get_items() for one in waiting] == [[], []]
+        await waiting[0].add_items([ASK])
+        with pytest.raises(InvalidValue, match="belongs to another"):
+            await waiting[1].add_items([SAY])
+
+    run(work)
+
+
 def test_not_a_store() -> None:
     with pytest.raises(InvalidValue, match="an open store"):
         LedgerSession("agent.db", "s")  # type: ignore[arg-type]
 
 
-def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledgerstone.adapters.versions.version", lambda name: "0.25.0")
-    with pytest.raises(NotSupported, match=r"openai-agents 0\.25\.0 .*is tested"):
+def test_an_older_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledgerstone.adapters.versions.version", lambda name: "0.19.9")
+    with pytest.raises(NotSupported, match=r"openai-agents 0\.19\.9 .*is tested"):
         importlib.reload(openai_agents)
 
 

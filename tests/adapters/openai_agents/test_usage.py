@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from agents import Agent, Runner, function_tool
 
-from ledgerstone import AsyncStore, Cost, Usage
+from ledgerstone import AsyncStore, Usage
 from ledgerstone.adapters.openai_agents import LedgerHooks, LedgerSession
 from ledgerstone.errors import BudgetExceeded
 from tests.adapters.conftest import opened
@@ -80,6 +80,6 @@ def test_what_was_used_is_recorded_beyond_a_budget(store_url: str) -> None:
             assert left.tokens_left is not None
             assert left.tokens_left <= 0
             with pytest.raises(BudgetExceeded):
-                await store.usage.record("s", "m", Usage(input=1), cost=Cost(1))
+                await store.usage.check(session="s")
 
     asyncio.run(main())

@@ -41,7 +41,7 @@ def test_a_session_opens_anywhere(store_url: str, colour: str) -> None:
         view = store.session("c")
         assert len(await of(view.as_openai())) == 4
         assert len(await of(view.as_langchain())) == 4
-        # What others add is in the next reading; who has not seen it can not write.
+        # What others add is in the next reading; who has not seen it cannot write.
         stale = await loaded(talks)
         await of(store.messages.append("c", user("from elsewhere")))
         stale.messages.extend(ask("lost?"))

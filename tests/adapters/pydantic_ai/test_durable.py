@@ -317,7 +317,7 @@ def test_two_workers_and_a_lease(adapter_store: Store) -> None:
 
 
 def test_two_workers_without_a_lease(adapter_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both look before either begins: one acts, the other is told that it can not know."""
+    """Both look before either begins: one acts, the other is told that it cannot know."""
     made: list[int] = []
 
     async def act() -> str:
@@ -345,7 +345,7 @@ def test_two_workers_without_a_lease(adapter_store: Store, monkeypatch: pytest.M
 def test_two_workers_try_again_what_failed(
     adapter_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both see that it failed: one acts, the other is told that it can not know."""
+    """Both see that it failed: one acts, the other is told that it cannot know."""
     made: list[str] = []
 
     async def fail() -> str:

@@ -1,6 +1,6 @@
 """Places where a program may put anything: what is there must have a form in JSON.
 
-ADK's own services write the `repr` of what they can not store, and log it. Here it is refused, by
+ADK's own services write the `repr` of what they cannot store, and log it. Here it is refused, by
 its path, before anything is written. What pydantic turns into JSON (times, models, sets) is taken.
 """
 

@@ -7,6 +7,8 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 
 ADK = "adk"
+FRAMEWORKS = ("", "agent-framework", "pydantic-ai")
+"""Apps that other adapters write into sessions: names of frameworks, not of ADK apps."""
 
 
 def store_id(app_name: str, user_id: str, session_id: str) -> str:
@@ -15,9 +17,7 @@ def store_id(app_name: str, user_id: str, session_id: str) -> str:
     It is what `store.messages.last`, `store.leases.hold` and the rest are asked with. InvalidValue
     for an app or a user that could have no state: nothing may be stored under such a name.
     """
-    for value, field in ((app_name, "app_name"), (user_id, "user_id")):
-        ids.check_id(_text(value, field), field)
-    return ids.derive(ADK, app_name, user_id, session_id)
+    return ids.derive(ADK, *_owner(app_name, user_id), session_id)
 
 
 def name_of(session_id: str | None) -> str:
@@ -26,8 +26,11 @@ def name_of(session_id: str | None) -> str:
 
 
 def owner_id(app_name: str, user_id: str) -> str:
-    """Whom artifacts of a user belong to: a user of one app is not the same one of another."""
-    return ids.derive(ADK, _text(app_name, "app_name"), _text(user_id, "user_id"))
+    """Whom artifacts of a user belong to: a user of one app is not the same one of another.
+
+    InvalidValue as of `store_id`.
+    """
+    return ids.derive(ADK, *_owner(app_name, user_id))
 
 
 def adk_id(session: Session) -> str:
@@ -43,7 +46,7 @@ def adk_id(session: Session) -> str:
 
 def opens(session: Session | None, app_name: str, user_id: str, *, unowned: bool) -> bool:
     """Whether a session that ADK did not make is this user's to open, by its id in the store."""
-    if session is None or session.app not in ("", app_name):
+    if session is None or session.app not in (*FRAMEWORKS, app_name):
         return False
     return session.user == user_id or (unowned and session.user is None)
 
@@ -67,6 +70,12 @@ def user_space(app_name: str, user_id: str | None = None) -> tuple[str, ...]:
 def memory_space(app_name: str, user_id: str) -> tuple[str, ...]:
     """The namespace of what a user's sessions left to remember."""
     return (ADK, app_name, "memory", user_id)
+
+
+def _owner(app_name: str, user_id: str) -> tuple[str, str]:
+    """Return both names, checked."""
+    app, user = _text(app_name, "app_name"), _text(user_id, "user_id")
+    return ids.check_id(app, "app_name"), ids.check_id(user, "user_id")
 
 
 def _text(value: object, field: str) -> str:

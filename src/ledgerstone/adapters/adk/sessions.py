@@ -89,6 +89,7 @@ class LedgerSessionService(BaseSessionService):
             raise AlreadyExistsError(f"Session with id {name} already exists.")
         made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
         turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
+        turn.warns = False
         states.put(turn, app, user, values)
         try:
             answer: TurnCommitted = await of(turn.commit())
@@ -154,7 +155,7 @@ class LedgerSessionService(BaseSessionService):
         """Store an event with its changes of state, in one commit; the same event only once.
 
         Nothing is stored of a partial event. StaleSessionError when the session was changed since
-        this object saw it, SessionNotFoundError, InvalidValue naming what can not be stored.
+        this object saw it, SessionNotFoundError, InvalidValue naming what cannot be stored.
         """
         if event.partial:
             return event
@@ -167,13 +168,12 @@ class LedgerSessionService(BaseSessionService):
         stored = await self._faces.later(self._append(session, event))
         if stored is None:
             return event
-        seen, moment_us = stored
-        marks.put(session, seen)
-        session.last_update_time = max(session.last_update_time, moment_us / US_PER_S)
+        marks.put(session, stored)
+        session.last_update_time = stored.updated_us / US_PER_S
         return await super().append_event(session, event)
 
-    async def _append(self, session: AdkSession, event: Event) -> tuple[Seen, int] | None:
-        """What the object has seen with this event, and when; None when it was stored before."""
+    async def _append(self, session: AdkSession, event: Event) -> Seen | None:
+        """What the object has seen with this event; None when it was stored before."""
         message = message_of(native_of(event))
         # Not as the event has it: there a None within a model is left out.
         delta = states.json_state(event.actions.state_delta)
@@ -192,7 +192,9 @@ class LedgerSessionService(BaseSessionService):
         if answer.replayed and answer.revision != revision + 1:
             # Among what the object knows, or beyond more that it has not seen.
             return None
-        return Seen(seen.id, seen.incarnation, answer.revision), answer.created_us
+        # As a read finds it: the time of a session never goes back.
+        updated_us = max(seen.updated_us, answer.created_us)
+        return Seen(seen.id, seen.incarnation, answer.revision, updated_us)
 
     async def _commit(
         self,
@@ -208,10 +210,11 @@ class LedgerSessionService(BaseSessionService):
             expected_revision=revision,
             expected_incarnation=seen.incarnation,
         )
+        turn.warns = False
         turn.add(message)
         states.put(turn, session.app_name, session.user_id, delta)
         if message.usage is not None:
-            # It was used already: a budget can not take it back, but the next call meets it.
+            # It was used already: a budget cannot take it back, but the next call meets it.
             turn.use(message.body.model or "unknown", message.usage, over_budget=True)
         try:
             return await of(turn.commit())

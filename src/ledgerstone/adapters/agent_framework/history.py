@@ -75,7 +75,7 @@ class LedgerHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add messages in one commit; InvalidValue names the place of what can not be stored."""
+        """Add messages in one commit; InvalidValue names the place of what cannot be stored."""
         name = session_of(session_id)
         kept = [form.keep(one, f"messages[{n}]") for n, one in enumerate(messages)]
         if kept:

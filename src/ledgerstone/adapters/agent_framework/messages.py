@@ -20,7 +20,7 @@ from ledgerstone.formats import words
 from ledgerstone.formats.keeping import NATIVE, origin
 from ledgerstone.formats.remainder import remainder, restored
 from ledgerstone.formats.turns import Said, paired, turns
-from ledgerstone.records.messages import FOREIGN_ROLES, ROLES, Message, message
+from ledgerstone.records.messages import FOREIGN_ROLES, ROLES, Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
     Audio,
@@ -52,7 +52,7 @@ _JSON = (str, int, float, bool, type(None))
 def keep(given: object, path: str) -> tuple[Message, Taken]:
     """One message of theirs as ours, and the bytes that were in it, to be put before it.
 
-    InvalidValue names the place of what can not be stored.
+    InvalidValue names the place of what cannot be stored.
     """
     if not isinstance(given, NativeMessage):
         raise InvalidValue(path, f"a Message expected, got {type(given).__name__}")
@@ -63,7 +63,7 @@ def keep(given: object, path: str) -> tuple[Message, Taken]:
     native = taken.native
     role = native["role"] if native["role"] in (*ROLES, *FOREIGN_ROLES) else "user"
     parts = [_part(one) for one in native.get("contents", ())]
-    made = message(role, parts=parts, name=native.get("author_name"))
+    made = unnamed_message(role, parts=parts, name=native.get("author_name"))
     style = SHOWING if any(_shows(part) for part in parts) else ""
     edit = remainder(native, _write(made, style))
     mark = [FORMAT, style] if edit is None else [FORMAT, style, edit]
@@ -179,7 +179,7 @@ def check_whole(value: Any, path: str, depth: int = 0) -> None:
             if not key.startswith("_") and key != "raw_representation":
                 check_whole(inner, f"{path}.{key}", depth + 1)
     else:
-        raise InvalidValue(path, f"a {type(value).__name__} can not be stored")
+        raise InvalidValue(path, f"a {type(value).__name__} cannot be stored")
 
 
 def _data(holder: Native) -> tuple[str, int] | None:

@@ -61,7 +61,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
     """Runs tools as executions of the session: Agent(..., middleware=[..., this one as the last]).
 
     It needs a LedgerHistoryProvider over the same store, and its `user`. `tools` names those that
-    act on the world; without it all are written down. When a call can not be made safely the run
+    act on the world; without it all are written down. When a call cannot be made safely the run
     ends with MiddlewareFailure, and its cause is ExecutionUnresolved, CallsLeft or another error
     of the store.
     """

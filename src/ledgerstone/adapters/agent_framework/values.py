@@ -30,18 +30,18 @@ MARK = "$"
 HINT = "register its class: LedgerCheckpointStorage(store, types=[...])"
 DEPTH_MAX = 200
 
+_OWN_NAMES = """
+AgentExecutorRequest AgentExecutorResponse AgentResponse AgentResponseUpdate AgentSession
+BackgroundTaskInfo BackgroundTaskStatus ChatResponse ChatResponseUpdate CheckResult Content
+ConversationSplit EvalItemResult EvalScoreResult ExpectedToolCall FileSearchMatch FileSearchResult
+FileStoreEntry Filter FilterGroup JudgeVerdict MemoryIndexEntry MemoryTopicRecord Message Param
+RubricScore SubWorkflowRequestMessage SubWorkflowResponseMessage TodoItem ToolApprovalRule
+ToolApprovalState WorkflowCheckpoint WorkflowErrorDetails WorkflowEventSource
+WorkflowInvocationKwargs WorkflowMessage WorkflowRunState
+"""
+"""The framework's own data types; one that a later version drops is left out."""
 _OWN: tuple[type[Any], ...] = (
-    af.AgentExecutorRequest,
-    af.AgentExecutorResponse,
-    af.AgentResponse,
-    af.AgentSession,
-    af.Content,
-    af.Message,
-    af.SubWorkflowRequestMessage,
-    af.SubWorkflowResponseMessage,
-    af.WorkflowErrorDetails,
-    af.WorkflowMessage,
-    af.WorkflowRunState,
+    *(getattr(af, name) for name in _OWN_NAMES.split() if hasattr(af, name)),
     type(af.WorkflowMessage(data=None, source_id="").type),
 )
 _PLAIN: dict[str, type[Any]] = {
@@ -95,7 +95,7 @@ class Types:
 
 
 def encode(types_: Types, value: Any, path: str, depth: int = 0) -> Any:
-    """A value as JSON; NotSupported names the place of what can not be stored."""
+    """A value as JSON; NotSupported names the place of what cannot be stored."""
     cls = type(value)
     if depth > DEPTH_MAX:
         raise NotSupported(f"storing {path}: it is nested too deeply")
@@ -157,7 +157,7 @@ def check(types_: Types, said: Any, path: str) -> None:
     elif isinstance(inner, list):
         for n, one in enumerate(inner):
             check(types_, one, f"{path}[{n}]")
-    raise NotSupported(f"storing {path}: it can not be made again ({reason})")
+    raise NotSupported(f"storing {path}: it cannot be made again ({reason})")
 
 
 def _encode_dict(value: dict[Any, Any], inner: Callable[[Any, str], Any]) -> Any:

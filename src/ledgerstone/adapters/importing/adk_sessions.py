@@ -86,7 +86,7 @@ class Job:
     done: Imported
 
     def skip(self, error: Corrupt) -> None:
-        """Count what can not be read, or refuse it."""
+        """Count what cannot be read, or refuse it."""
         if not self.skip_unreadable:
             raise error
         self.done.unreadable += 1
@@ -225,6 +225,7 @@ async def _write(
     while part or not revision:
         following = await _absent(job, session.id, messages, is_new=is_new)
         turn = job.store.turns.begin(session.id, create=session, expected_revision=revision)
+        turn.warns = False
         turn.add(*part)
         if not following:
             states.put(turn, session.app, session.user or "", own)

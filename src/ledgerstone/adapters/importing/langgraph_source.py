@@ -173,6 +173,7 @@ class Source:
         needed = ("thread_id", "checkpoint_ns", "channel", "version", "type", "blob")
         check_columns(self._reader, "checkpoint_blobs", needed, OF)
         check_columns(self._reader, writes, ("task_path",), OF)
+        check_columns(self._reader, "checkpoint_migrations", ("v",), OF)
         [[migration]] = self._reader.ask("migration")
         if migration is not None and migration > NEWEST_MIGRATION:
             raise NotSupported(

@@ -49,7 +49,7 @@ class Imported:
     refused: int = 0
     """Left out for a class that is not allowed, a form that is not known, or a limit of stores."""
     damaged: int = 0
-    """Left out because they can not be decoded."""
+    """Left out because they cannot be decoded."""
 
 
 def import_sessions(

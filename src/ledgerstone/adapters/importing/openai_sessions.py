@@ -62,7 +62,7 @@ class Job:
     done: Imported
 
     def skip(self, error: Corrupt) -> None:
-        """Count what can not be read, or refuse it."""
+        """Count what cannot be read, or refuse it."""
         if not self.skip_unreadable:
             raise error
         self.done.unreadable += 1

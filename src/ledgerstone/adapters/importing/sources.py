@@ -15,7 +15,7 @@ import apsw
 
 from ledgerstone.backends.postgres_port import NotConnected
 from ledgerstone.backends.postgres_refusals import not_connected
-from ledgerstone.backends.postgres_urls import CODES
+from ledgerstone.backends.postgres_urls import CODES, take_apart
 from ledgerstone.errors import (
     Busy,
     Corrupt,
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 BUSY_MS = 5000
 CONNECT_S = 10
 FETCH_ROWS = 200
+STEPS_MAX = 1_000_000_000
+"""Maximum steps of SQLite's virtual machine for a row of `each` or all rows of `ask`."""
+STEPS_COUNTED = 1_000_000
+"""Steps from one look at them to the next."""
 DAMAGED_FILE = "file"
-"""The table that a Corrupt names when SQLite can not read the file itself."""
+"""The table that a Corrupt names when SQLite cannot read the file itself."""
 _SERVER = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
-_URL = re.compile(
-    r"postgres(?:ql)?(?:\+\w+)?://(?:[^@/?#]*@)?(?P<place>[^@/?#]*(?:/[^@?#]*)?)(?:\?[^@#]*)?\Z"
-)
+_NEARLY = re.compile(r"postgres(?:ql)?(?:\+\w+)?(?::|//)")
+"""Begins a url of a server that lacks a character."""
 _FILE = re.compile(r"sqlite(?:\+\w+)?:///")
 _PLACE = re.compile(r"\?\d+")
 
@@ -81,14 +84,23 @@ def file_path(source: str | Path) -> Path:
     if isinstance(source, Path):
         return source
     path = _FILE.sub("", source)
-    if not path or "://" in path:  # Not shown: it may hold a password.
+    if not path or "://" in path or _NEARLY.match(path):  # Not shown: it may hold a password.
         raise InvalidValue("source", "give a SQLite file, or postgresql://host/database")
     return Path(path)
 
 
 def columns(reader: Reader, table: str) -> set[str]:
-    """The columns of a table; none when there is no such table."""
-    return {str(name) for (name,) in reader.ask(f"{reader.dialect}_columns", table)}
+    """The columns of a table; none when nothing has that name, NotSupported when it is no table.
+
+    A view runs whatever it was written to run, and a virtual table the code of a library.
+    """
+    found = reader.ask(f"{reader.dialect}_columns", table)
+    if not all(is_table for _, is_table in found):
+        raise NotSupported(
+            f"{reader.name}: {table} is a view or a virtual table",
+            hint="copy its rows into a table of that name",
+        )
+    return {str(name) for name, _ in found}
 
 
 def check_columns(reader: Reader, table: str, needed: Iterable[str], of: str) -> set[str]:
@@ -130,17 +142,22 @@ class File:
             raise NotADatabase(f"{self._path} is no file")
         if not os.access(self._path, os.R_OK):
             raise Unavailable(f"{self._path} may not be read")
+        self._steps = 0
         with self._refusing():
             self._connection = self._open()
+        self._connection.set_progress_handler(self._is_stuck, STEPS_COUNTED)
 
     def ask(self, name: str, *given: Any) -> list[tuple[Any, ...]]:
         with self._refusing():
+            self._steps = 0
             return list(self._connection.execute(self._texts[name], given))
 
     def each(self, name: str, *given: Any) -> Iterator[dict[str, Any]]:
         with self._refusing():
+            self._steps = 0
             cursor = self._connection.execute(self._texts[name], given)
             for row in cursor:
+                self._steps = 0
                 yield dict(zip((one[0] for one in cursor.get_description()), row, strict=True))
 
     def close(self) -> None:
@@ -155,7 +172,7 @@ class File:
             # Something has to be read before SQLite looks at the file.
             connection.pragma("schema_version")
         except (apsw.CantOpenError, apsw.ReadOnlyError):
-            # In a folder that can not be written to, SQLite does not open a file that has a log,
+            # In a folder that cannot be written to, SQLite does not open a file that has a log,
             # unless it is told that nobody writes. It then believes the file alone, so there must
             # be nothing beside it that belongs to it.
             connection.close()
@@ -163,6 +180,11 @@ class File:
                 raise
             connection = apsw.Connection(f"{where}&immutable=1", flags=flags)
         return connection
+
+    def _is_stuck(self) -> bool:
+        """Whether the statement that runs is to be ended."""
+        self._steps += STEPS_COUNTED
+        return self._steps > STEPS_MAX
 
     def _has_more(self) -> bool:
         """Whether there is a log, or the journal of a transaction that was broken off."""
@@ -188,8 +210,10 @@ class File:
                 f"{self._path} was not closed and has a log or a journal beside it; "
                 "let its program open it once, or copy both to where you may write and do it there"
             )
+        if isinstance(error, apsw.InterruptError):
+            return Unavailable(f"{self._path}: no row came in {STEPS_MAX} steps; it may be damaged")
         if isinstance(error, apsw.IOError):
-            return Unavailable(f"{self._path} can not be read: {error}")
+            return Unavailable(f"{self._path} cannot be read: {error}")
         return Corrupt(DAMAGED_FILE, str(self._path), "pages", str(error))
 
 
@@ -206,6 +230,7 @@ class Server:
             raise NotSupported(
                 "reading PostgreSQL", hint='pip install "ledgerstone[postgres]"'
             ) from None
+        url = _SERVER.sub("postgresql://", url)
         self.name = _shown(url)
         self._texts: dict[str, Any] = {
             name: _PLACE.sub("%s", text.replace("%", "%%"))
@@ -213,9 +238,11 @@ class Server:
         }
         self._error = psycopg.Error
         self._named: Any = dict_row
-        self._connection = self._connect(_SERVER.sub("postgresql://", url))
+        self._connection = self._connect(url)
         self._connection.read_only = True
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        with self._refusing():
+            self._connection.execute(self._texts["postgres_limit"])
 
     def ask(self, name: str, *given: Any) -> list[tuple[Any, ...]]:
         with self._refusing():
@@ -240,11 +267,13 @@ class Server:
         given: dict[str, Any] = {} if "connect_timeout=" in url else {"connect_timeout": CONNECT_S}
         try:
             return psycopg.connect(url, **given)
-        except psycopg.ProgrammingError as error:
-            raise _no_url(str(error)) from None
+        except psycopg.ProgrammingError:
+            refusal: LedgerstoneError = InvalidValue(
+                "source", f"an unknown option of the url; {CODES}"
+            )
         except psycopg.Error as error:
-            said = NotConnected(str(error), error.sqlstate or "")
-            raise not_connected(said, self.name) from None
+            refusal = not_connected(NotConnected(str(error), error.sqlstate or ""), self.name)
+        raise refusal  # Out here: the driver's error, which may quote the url, does not go along.
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -257,16 +286,8 @@ class Server:
 
 def _shown(url: str) -> str:
     """The place that a url leads to; one where a password may not end at its @ is refused."""
-    found = _URL.match(url)
-    if found is None:
-        raise _no_url("")
-    return f"postgresql://{found['place']}"
-
-
-def _no_url(said: str) -> InvalidValue:
-    # Anything but the name of an option may be a piece of the password.
-    reason = said.strip() if "query parameter" in said else f"no url of PostgreSQL; {CODES}"
-    return InvalidValue("source", reason)
+    parts = take_apart(url, "source")
+    return f"postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def open_source(source: str | Path, file_texts: str, server_texts: str) -> Reader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -68,6 +68,19 @@ class Chain(NamedTuple):
         if tip not in self.nodes:
             return None
         return self.upto(list(self.nodes).index(tip) + 1)
+
+    def without(self, hidden: Collection[str]) -> Chain:
+        """The list without some messages; it still ends where it ended."""
+        if not hidden:
+            return self
+        kept: list[int] = []
+        begin = 0
+        for n, node in enumerate(self.nodes):
+            if node is not None:
+                kept += () if node in hidden else range(begin, n + 1)
+                begin = n + 1
+        items, nodes = [self.items[n] for n in kept], [self.nodes[n] for n in kept]
+        return Chain(items, nodes, self.tip, self.first)
 
     def followed_by(self, items: Sequence[BaseMessage], nodes: Sequence[str]) -> Chain:
         """The list with more messages."""

@@ -12,6 +12,8 @@ when it is 4, "parents" of the metadata when empty.
 from __future__ import annotations
 
 import base64
+import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -32,6 +34,9 @@ _UUID6 = 36, 14, "6"
 _GREGORIAN_US = 12_219_292_800_000_000
 """From the beginning of UUID time to 1970."""
 _NUMBERS = frozenset((int, float))
+_TEXT_DIGITS = 32
+_TEXT_VERSION = re.compile(rf"0[0-9]{{{_TEXT_DIGITS - 1}}}(\..*)?")
+"""Versions as LangGraph's own savers write them: padded, so that they sort as texts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -64,6 +69,35 @@ def pack_updated(updated: Any, versions: dict[str, Any]) -> Any:
 def unpack_updated(packed: Any, versions: dict[str, Any]) -> Any:
     """Their names again."""
     return _newest(versions) if packed is True else packed
+
+
+def check_versions(versions: dict[str, Any], seen: dict[str, dict[str, Any]]) -> None:
+    """Raise InvalidValue for versions after which the thread could not go on.
+
+    LangGraph compares them with each other, and the next one must be greater.
+    """
+    found = [*versions.values(), *(one for by in seen.values() for one in by.values())]
+    for one in found:
+        if isinstance(one, str):
+            is_fine = _TEXT_VERSION.fullmatch(one) is not None
+        else:
+            is_fine = type(one) in _NUMBERS and math.isfinite(one)
+        if not is_fine:
+            reason = (
+                "a number expected, or a text as LangGraph's own savers write it, "
+                f"which begins with {_TEXT_DIGITS} digits; got {one!r:.60}"
+            )
+            raise InvalidValue("checkpoint.channel_versions", reason)
+    if len({isinstance(one, str) for one in found}) > 1:
+        raise InvalidValue("checkpoint.channel_versions", "texts and numbers cannot be compared")
+
+
+def next_version(current: Any) -> Any:
+    """Return the version after this one: a text after a text, since numbers do not compare."""
+    if not isinstance(current, str):
+        return 1 if current is None else int(current) + 1
+    number = int(current.split(".", maxsplit=1)[0]) + 1
+    return f"{number:0{_TEXT_DIGITS}}.{0:016}"
 
 
 def pack_seen(seen: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Listing:
         """The next checkpoints; an empty list at the end."""
         while not self._done:
             nodes = await self._nodes()
-            stored = [one for one in map(stored_of, nodes) if self._fits(one)]
+            stored = [one for one in map(stored_of, nodes) if await self._fits(one)]
             if self._left is not None:
                 stored = stored[: self._left]
                 self._left -= len(stored)
@@ -103,11 +103,14 @@ class Listing:
             if not known.putting:
                 core.compare(session, known, head)
 
-    def _fits(self, stored: Stored) -> bool:
+    async def _fits(self, stored: Stored) -> bool:
         if self._id is not None and stored.id != self._id:
             return False
-        odd = stored.body.get("more") if self._where.keys() - stored.meta.keys() else None
-        meta = stored.meta if odd is None else {**_odd(odd), **stored.meta}
+        meta = stored.meta
+        if "more" in stored.body and self._where.keys() - meta.keys():
+            # Metadata that JSON cannot say, as infinity, is kept beside the rest.
+            [made] = await self._reading.complete([stored], [""])
+            meta = dict(made.metadata)
         return all(meta.get(key) == value for key, value in self._where.items())
 
     async def _thread(self, session: str) -> str:
@@ -119,8 +122,3 @@ class Listing:
                 name = ((found and found.metadata) or {}).get(THREAD_KEY, session)
             self._threads[session] = name
         return self._threads[session]
-
-
-def _odd(tree: Any) -> dict[str, Any]:
-    found = tree.get("metadata") if isinstance(tree, dict) else None
-    return found if isinstance(found, dict) else {}

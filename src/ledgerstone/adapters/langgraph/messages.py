@@ -31,13 +31,15 @@ from ledgerstone import formats
 from ledgerstone.adapters.langgraph.building import from_natives
 from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
 from ledgerstone.errors import Corrupt, InvalidValue
-from ledgerstone.records.messages import Message, message
+from ledgerstone.records.messages import Message, unnamed_message
 
 FORMAT = "langchain"
 OPAQUE = "langgraph"
 """The place in `extra` of a message that only the serializer can say: [kind, bytes as text]."""
 PREVIEW_CHARS = 1000
 RECENT_MAX = 256
+SHORT_CHARS = 13
+"""Length of `threads.short_id()`."""
 
 KNOWN: frozenset[type] = frozenset(
     (
@@ -122,7 +124,7 @@ class Messages:
         """Messages of a path as LangChain's, and where each of them ends.
 
         Several of another origin may become one, or one several: then only the last of what they
-        became has a place, since a chain can not part between the others.
+        became has a place, since a chain cannot part between the others.
         """
         items: list[BaseMessage] = []
         nodes: list[str | None] = []
@@ -138,7 +140,7 @@ class Messages:
                 nodes += [one.id for one in run]
             else:
                 _name(made, run)
-                nodes += [None] * (len(made) - 1) + [run[-1].id] * bool(made)
+                nodes += _ends(made, run)
         return items, nodes
 
     def common(self, kept: Sequence[BaseMessage], given: Sequence[BaseMessage]) -> int:
@@ -180,7 +182,7 @@ class Messages:
             raise InvalidValue(path, f"{type(given).__name__} does not come back as a message")
         shown = str(given.text)[:PREVIEW_CHARS] if self._opaques.is_open else None
         extra = {OPAQUE: [kind, to_text(data)]}
-        made = message(_ROLES.get(given.type, "user"), shown, extra=extra)
+        made = unnamed_message(_ROLES.get(given.type, "user"), shown, extra=extra)
         return Kept(made, pristine, f"{kind}:{to_text(data)}", len(data))
 
     def _open(self, stored: Message) -> BaseMessage:
@@ -279,6 +281,23 @@ def _origin(stored: Message) -> str:
 def is_opaque(mark: Any) -> bool:
     """Whether it is this adapter's, and not somebody else's word of the same name."""
     return type(mark) is list and [type(one) for one in mark] == [str, str]
+
+
+def is_from_put(stored: Message) -> bool:
+    """Whether a put of a checkpoint wrote it, which names messages by short ids."""
+    return len(stored.id) == SHORT_CHARS and bool(_origin(stored))
+
+
+def _ends(made: list[BaseMessage], run: list[Message]) -> list[str | None]:
+    """The last message that each of them says, where what follows begins with another message."""
+    places = {one.id: n for n, one in enumerate(run)}
+    found: list[str | None] = []
+    for after in made[1:]:
+        begin = places.get(str(after.id), 0)
+        # An answer that says something else first may have been joined with the one before.
+        joined = run[begin].role == "assistant" and after.type != "ai"
+        found.append(None if joined or not begin else run[begin - 1].id)
+    return [*found, run[-1].id] if made else []
 
 
 def _name(made: list[BaseMessage], run: list[Message]) -> None:

@@ -47,7 +47,7 @@ class Opaques:
         try:
             kind, data = self.serde.dumps_typed(value)
         except (TypeError, ValueError) as error:
-            raise InvalidValue(path, f"{type(value).__name__} can not be stored: {error}") from None
+            raise InvalidValue(path, f"{type(value).__name__} cannot be stored: {error}") from None
         if kind == PICKLE:
             raise NotSupported(f"pickle of {type(value).__name__} at {path}")
         return kind, bytes(data)

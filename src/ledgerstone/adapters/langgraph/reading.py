@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
@@ -15,10 +16,13 @@ from langgraph.checkpoint.base import (
     PendingWrite,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.types import TASKS
 
+from ledgerstone.adapters.langgraph import conversation
 from ledgerstone.adapters.langgraph.chains import Chain, Key
 from ledgerstone.adapters.langgraph.envelopes import (
     VERSION,
+    next_version,
     unpack_meta,
     unpack_path,
     unpack_seen,
@@ -48,13 +52,18 @@ from ledgerstone.commands.nodes import (
     ReadPath,
 )
 from ledgerstone.commands.sessions import GetHead
+from ledgerstone.errors import Corrupt
 from ledgerstone.records.nodes import Node, Note
 
 AGAIN = "="
 """The note of a checkpoint that was put twice: what it says now."""
+DETACHED = "^"
+"""The note of a checkpoint whose parent was removed: the id of that parent."""
 CHANNEL_NOTE = "c:"
 WRITES_NOTE = "w:"
 ANCESTORS_AT_ONCE = 64
+SENDS_VERSION = 4
+"""From this form of a checkpoint on, tasks to be started stand in a channel."""
 
 
 class Write(NamedTuple):
@@ -77,6 +86,7 @@ class Stored(NamedTuple):
     meta: dict[str, Any]
     notes: Mapping[str, Note]
     values: Mapping[str, bytes]
+    ord: int = 0
 
     @property
     def channels(self) -> dict[str, Tree]:
@@ -123,10 +133,12 @@ def stored_of(
     body, meta = node.body, node.meta
     if AGAIN in beside:
         body, meta = beside[AGAIN].body["body"], beside[AGAIN].body["meta"]
+    if DETACHED in beside and body.get("p") == beside[DETACHED].body:
+        body = {key: one for key, one in body.items() if key != "p"}
     kept = node.resolved or {} if values is None else values
     meta = unpack_meta(meta, "np" in body)
     id = checkpoint_id(node.id, node.label)
-    return Stored(node.session, node.label, id, body, meta, beside, kept)
+    return Stored(node.session, node.label, id, body, meta, beside, kept, node.ord)
 
 
 class Found:
@@ -171,6 +183,7 @@ class Reading:
         head, answer = await core.read(GetHead(tenant=core.tenant, id=session), query)
         if not known.putting:
             core.compare(session, known, head)
+        known.leaf, known.messages = (head.effective_leaf, head.messages) if head else (None, 0)
         node = answer if place.node is not None else next(iter(answer), None)
         if node is None or node.kind != KIND or node.label != place.ns:
             return None
@@ -192,9 +205,15 @@ class Reading:
 
     async def tuple_at(self, place: Place, config: RunnableConfig) -> CheckpointTuple | None:
         """What a config names, complete."""
-        stored = await self.latest(place)
+        core, stored = self._core, await self.latest(place)
         if stored is None:
-            return None
+            body = await conversation.begun(core, place)
+            if body is None:
+                return None
+            id, meta = conversation.first_id(place.session), conversation.FIRST_META
+            stored = Stored(place.session, place.ns, id, body, meta, {}, {})
+        elif AGAIN not in stored.notes:
+            stored = stored._replace(body=await conversation.current(core, place, stored))
         given = config if place.checkpoint is not None else None
         return (await self.complete([stored], [place.thread], given))[0]
 
@@ -206,10 +225,37 @@ class Reading:
     ) -> list[CheckpointTuple]:
         """Checkpoints with their messages, which are read together."""
         found = await self.fetch(stored)
-        return [
+        made = [
             self._tuple(one, thread, found[one.session], config)
             for one, thread in zip(stored, threads, strict=True)
         ]
+        for one, made_of in zip(stored, made, strict=True):
+            if one.body.get("v", VERSION) < SENDS_VERSION and one.body.get("p") is not None:
+                await self._add_sends(one, made_of.checkpoint)
+        return made
+
+    async def _add_sends(self, stored: Stored, checkpoint: Any) -> None:
+        """Before form 4, tasks to be started stood at the parent; now they are a channel."""
+        core, values = self._core, checkpoint["channel_values"]
+        [node] = await core.read(
+            GetNode(
+                tenant=core.tenant,
+                session=stored.session,
+                id=node_id(stored.body["p"], stored.ns),
+                notes=True,
+                resolve=True,
+            )
+        )
+        if node is None or node.kind != KIND or TASKS in values:
+            return
+        parent = stored_of(node)
+        found = (await self.fetch([parent]))[parent.session]
+        reader = Reader(core.opaques, parent.values, found)
+        sends = [_pending(reader, one)[2] for one in parent.writes if one.channel == TASKS]
+        if sends:
+            versions = checkpoint["channel_versions"]
+            values[TASKS] = sends
+            versions[TASKS] = max(versions.values()) if versions else next_version(None)
 
     async def fetch(self, stored: Sequence[Stored]) -> dict[str, Found]:
         """The messages that checkpoints point at, by session."""
@@ -271,7 +317,23 @@ class Reading:
             pending_writes=[_pending(reader, write) for write in stored.writes],
         )
 
-    async def line(self, session: str, ns: str, id: str) -> list[Node]:
+    async def line(self, session: str, ns: str, id: str | None) -> AsyncGenerator[Stored, None]:
+        """Yield a checkpoint and its ancestors, newest first; Corrupt when they form a cycle."""
+        walked: set[str] = set()
+        while id is not None:
+            nodes = await self._nodes(session, ns, id)
+            if not nodes:
+                return
+            for stored in await self.beside(session, nodes):
+                if stored.id != id:
+                    break  # The one before was put again, with another parent.
+                if id in walked:
+                    raise Corrupt("nodes", id, "parent", "the parents form a cycle")
+                walked.add(id)
+                yield stored
+                id = stored.body.get("p")
+
+    async def _nodes(self, session: str, ns: str, id: str) -> list[Node]:
         """A checkpoint and its ancestors, newest first, as far as one read goes."""
         core, cursor = self._core, node_id(id, ns)
         [path] = await core.read(
@@ -315,13 +377,12 @@ class Reading:
         target = await self.latest(place) if channels else None
         cursor = None if target is None else target.body.get("p")
         open_ = set(channels)
-        while cursor is not None and open_:
-            nodes = await self.line(place.session, place.ns, cursor)
-            cursor = None
-            for stored in await self.beside(place.session, nodes):
+        async with aclosing(self.line(place.session, place.ns, cursor)) as ancestors:
+            async for stored in ancestors:
                 await self._collect(stored, open_, writes, seeds)
                 open_ -= seeds.keys()
-                cursor = stored.body.get("p")
+                if not open_:
+                    break
         return {name: _history(writes[name], seeds, name) for name in channels}
 
     async def _collect(

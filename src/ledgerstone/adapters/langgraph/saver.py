@@ -25,6 +25,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.chains import Chains
+from ledgerstone.adapters.langgraph.envelopes import next_version
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
@@ -101,11 +102,12 @@ class LedgerSaver(BaseCheckpointSaver[int]):
             clone._equip()
         return clone
 
-    def get_next_version(self, current: Any, channel: None) -> int:
-        """Integers: values are named by content, so that versions need nothing random in them."""
-        if current is None:
-            return 1
-        return int(str(current).split(".", maxsplit=1)[0]) + 1
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Integers: values are named by content, so that versions need nothing random in them.
+
+        A thread that another saver began with texts goes on with texts.
+        """
+        return next_version(current)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one; None when there is none."""
@@ -151,7 +153,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> RunnableConfig:
         """Store a checkpoint in one commit.
 
-        LeafMoved when divergence is refused; InvalidValue or NotSupported name what can not be
+        LeafMoved when divergence is refused; InvalidValue or NotSupported name what cannot be
         stored, and then nothing is.
         """
         given = given_of(config, checkpoint, metadata, new_versions)
@@ -215,7 +217,10 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         await self._faces.later(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoint of each namespace, with what it needs; or delete all."""
+        """Keep the newest checkpoint of each namespace, with what it needs; or delete all.
+
+        InvalidValue, a ValueError, for another strategy, or a text where ids are expected.
+        """
         self._faces.now(self._upkeep.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:

@@ -29,11 +29,12 @@ from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.store_plan import SECONDS, WHOLE, Plan, fields_of
 from ledgerstone.adapters.langgraph.store_work import Vectors, Work
-from ledgerstone.errors import InvalidValue, LedgerstoneError
+from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.intake import checks
 
 ROOT = "langgraph"
 SWEEP_MINUTES = 5
+COSINE = "cosine"
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class LedgerStore(BaseStore):
         self._stop = threading.Event()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry several operations out; InvalidValue names what can not be stored, and nothing is.
+        """Carry several operations out; InvalidValue names what cannot be stored, and nothing is.
 
         Misuse on the event loop of an async store: use `abatch` there.
         """
@@ -136,6 +137,13 @@ class LedgerStore(BaseStore):
 
     def _configure(self, index: IndexConfig) -> None:
         self._dims = checks.positive(index.get("dims", 0), "index.dims")
+        kind = index.get("distance_type") or COSINE
+        if kind != COSINE:
+            raise NotSupported(
+                f"index.distance_type {kind!r:.40}",
+                hint="vectors are compared by cosine; for vectors of length 1, as most models make "
+                "them, l2 and inner_product find the same order",
+            )
         if index.get("embed") is None:
             raise InvalidValue("index.embed", "Embeddings, a function or a provider name expected")
         self.embeddings = ensure_embeddings(index["embed"])

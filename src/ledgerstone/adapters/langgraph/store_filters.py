@@ -3,11 +3,13 @@
     {"kind": "note", "stars": {"$gte": 3}, "place": {"city": "Oslo"}}
 
 All must hold. A key is taken literally, dots and all. None matches what is null or absent, an
-object matches when all it names does. Ranges hold between two numbers or two texts only.
+object matches when all it names does. Ranges hold between two numbers or two texts only; all
+numbers are below infinity, and none is NaN, or above or below it.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,10 +28,19 @@ def checked(given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidValue(_FIELD, f"an object expected, got {type(given).__name__}")
     found = dict(given)
-    check_json(found, _FIELD)
+    check_json(_finite(found), _FIELD)
     for key, asked in found.items():
         _check_operators(asked, f"{_FIELD}.{key[:64]}")
     return found
+
+
+def _finite(value: Any) -> Any:
+    """A filter without infinity and NaN, which no item can hold but a range may name."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0.0
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def matches(conditions: dict[str, Any], value: Any) -> bool:

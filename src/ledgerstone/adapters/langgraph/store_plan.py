@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from langgraph.store.base import (
     GetOp,
+    InvalidNamespaceError,
     ListNamespacesOp,
     MatchCondition,
     Op,
@@ -33,6 +34,10 @@ ANY = "*"
 PREFIX, SUFFIX = "prefix", "suffix"
 
 Name: TypeAlias = tuple[tuple[str, ...], str]
+
+
+class InvalidNamespace(InvalidValue, InvalidNamespaceError):
+    """An invalid namespace: a ValueError too, as LangGraph's own stores raise it."""
 
 
 class Text(NamedTuple):
@@ -117,14 +122,19 @@ def name_of(op: PutOp | GetOp, where: str) -> Name:
     """The namespace and key of an operation; a namespace needs a segment."""
     segments = segments_of(op.namespace, f"{where}namespace")
     if not segments:
-        raise InvalidValue(f"{where}namespace", "must not be empty")
+        raise InvalidNamespace(f"{where}namespace", "must not be empty")
     return segments, memory_key(op.key)
 
 
 def segments_of(value: object, field: str) -> tuple[str, ...]:
-    """The segments of a namespace, checked one by one; never text that would be cut."""
+    """Return the segments; InvalidNamespace for labels that LangGraph's own stores refuse."""
     if isinstance(value, str) or not isinstance(value, tuple | list):
         raise InvalidValue(field, f"a tuple of texts expected, got {type(value).__name__}")
+    for n, label in enumerate(value):
+        if not isinstance(label, str) or not label or "." in label or "\0" in label:
+            raise InvalidNamespace(
+                f"{field}[{n}]", f"text without '.' and NUL expected, not empty, got {label!r:.60}"
+            )
     if len(value) > DEPTH_MAX:
         raise InvalidValue(field, f"{len(value)} segments, at most {DEPTH_MAX} allowed")
     return namespaces.split(namespaces.check(tuple(value), field))

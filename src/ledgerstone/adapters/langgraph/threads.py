@@ -29,6 +29,8 @@ NS_CHARS = 8
 SHORT_BYTES = 8
 THREADS_MAX = 1024
 STATES_MAX = 32
+VIEWS_MAX = 32
+"""States of one checkpoint, as others add to the session, that runs may have read."""
 TIPS_MAX = 16
 NODES_MAX = 256
 HELD_MAX = 64
@@ -77,7 +79,7 @@ def config_of(thread: str, ns: str, checkpoint: str) -> RunnableConfig:
 
 
 def session_id(thread: object) -> str:
-    """The session of a thread: its own name, or one derived from a name that can not be an id."""
+    """The session of a thread: its own name, or one derived from a name that cannot be an id."""
     name = str(thread)
     try:
         return ids.check_id(name, "thread_id")
@@ -123,6 +125,8 @@ class Facts(NamedTuple):
     """The newest message on main's path."""
     latest: dict[str, str | None]
     """The newest checkpoint of namespaces."""
+    foreign: bool = False
+    """Whether others wrote that message, after the newest checkpoint."""
 
 
 class Seen(NamedTuple):
@@ -132,6 +136,16 @@ class Seen(NamedTuple):
     revision: int
     checkpoint: str
     chain: Key
+
+
+class View(NamedTuple):
+    """The conversation as a run has it: a list, without messages that came while it ran."""
+
+    channel: str
+    key: Key
+    hidden: frozenset[str] = frozenset()
+    own: bool = False
+    """Whether the run put the checkpoint itself, in place of reading it."""
 
 
 class Gate:
@@ -167,6 +181,12 @@ class Known:
         self.lock = threading.Lock()
         self.asked: OrderedDict[str, None] = OrderedDict()
         """Checkpoints that were asked for by their id: whoever goes on from there means it."""
+        self.views: OrderedDict[str, tuple[View, ...]] = OrderedDict()
+        """What runs that go on from a checkpoint have seen."""
+        self.leaf: str | None = None
+        """Main's newest node when the newest checkpoint was read."""
+        self.messages = 0
+        """How many messages were on main then."""
         self.forget()
 
     def forget(self) -> None:
@@ -215,6 +235,14 @@ class Known:
         if chain.tip is not None:
             with self.lock:
                 _put(self.tips, (chain.tip, chain.first), None, TIPS_MAX)
+
+    def show(self, node: str, view: View) -> None:
+        """A run that goes on from a checkpoint has this list."""
+        with self.lock:
+            shown = [one for one in self.views.get(node, ()) if one != view]
+            if len(shown) == VIEWS_MAX:
+                del shown[1]  # The first one is of the run that put the checkpoint.
+            _put(self.views, node, (*shown, view), STATES_MAX)
 
     def ask(self, node: str) -> None:
         with self.lock:

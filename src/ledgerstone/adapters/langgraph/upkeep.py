@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from typing import Any, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
 from ledgerstone.adapters.faces import each, of
-from ledgerstone.adapters.langgraph.envelopes import VERSION
+from ledgerstone.adapters.langgraph.envelopes import VERSION, next_version
 from ledgerstone.adapters.langgraph.messages import FORMAT, OPAQUE, fresh_all, is_opaque
 from ledgerstone.adapters.langgraph.opening import Needs
-from ledgerstone.adapters.langgraph.reading import Reading, stored_of
+from ledgerstone.adapters.langgraph.reading import DETACHED, Reading, stored_of
 from ledgerstone.adapters.langgraph.shared import Shared
-from ledgerstone.adapters.langgraph.threads import KIND, THREAD_KEY, place_of, session_id
-from ledgerstone.adapters.langgraph.values import MAIN
+from ledgerstone.adapters.langgraph.threads import (
+    KIND,
+    THREAD_KEY,
+    node_id,
+    place_of,
+    session_id,
+    short_id,
+)
+from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN
 from ledgerstone.adapters.langgraph.writing import Writing, given_of
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.commands.nodes import ReadMessages
@@ -25,8 +33,11 @@ from ledgerstone.ids import check_id
 from ledgerstone.records.nodes import MESSAGE, Node
 
 STRATEGIES = ("keep_latest", "delete")
-COUNTERS = "counters_since_delta_snapshot"
 HIDE_AT_ONCE = 500
+
+
+class BadArgument(InvalidValue, ValueError):
+    """An invalid argument: a ValueError too, as LangGraph's own savers raise it."""
 
 
 class Upkeep:
@@ -45,6 +56,7 @@ class Upkeep:
 
     async def delete_for_runs(self, run_ids: Iterable[str]) -> None:
         """Remove the checkpoints that some runs wrote; messages that others show stay."""
+        _check_ids(run_ids, "run_ids")
         doomed: dict[str, list[str]] = {}
         for run_id in dict.fromkeys(run_ids):
             async for node in each(self._of_run(str(run_id))):
@@ -80,7 +92,8 @@ class Upkeep:
         What a delta channel of a kept checkpoint is rebuilt from is kept as well.
         """
         if strategy not in STRATEGIES:
-            raise InvalidValue("strategy", f"{strategy!r} is none of {', '.join(STRATEGIES)}")
+            raise BadArgument("strategy", f"{strategy!r} is none of {', '.join(STRATEGIES)}")
+        _check_ids(threads, "thread_ids")
         for thread in threads:
             if strategy == "delete":
                 await self.delete_thread(thread)
@@ -103,21 +116,22 @@ class Upkeep:
         [stored] = await self._reading.beside(session, [node])
         open_ = set(stored.meta.get(COUNTERS) or ()) - stored.channels.keys()
         found: set[str] = set()
-        cursor = stored.body.get("p")
-        while open_ and cursor is not None:
-            nodes = await self._reading.line(session, node.label, cursor)
-            cursor = None
-            for above, one in zip(nodes, await self._reading.beside(session, nodes), strict=True):
+        if not open_:
+            return found
+        line = self._reading.line(session, node.label, stored.body.get("p"))
+        async with aclosing(line) as ancestors:
+            async for one in ancestors:
+                found.add(node_id(one.id, one.ns))
+                open_ -= one.channels.keys()
                 if not open_:
                     break
-                found.add(above.id)
-                open_ -= one.channels.keys()
-                cursor = one.body.get("p")
         return found
 
     async def _hide(self, session: str, nodes: Sequence[str]) -> None:
         """Tombstone checkpoints, then the messages that only they showed, and erase both."""
         store = self._core.store
+        if nodes:
+            await self._detach(session, set(nodes))
         for n in range(0, len(nodes), HIDE_AT_ONCE):
             await of(store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
         lost = await self._lost_messages(session) if nodes else []
@@ -126,6 +140,21 @@ class Upkeep:
         if nodes:
             await of(store.admin.vacuum(session))
             self._core.forget(session)
+
+    async def _detach(self, session: str, doomed: set[str]) -> None:
+        """Make checkpoints that stay the first of their line when their parent goes."""
+        turn = self._core.store.turns.begin(session, id=short_id())
+        turn.warns = False
+        count = 0
+        checkpoints = self._core.store.nodes.iter(session, kind=KIND, notes=True)
+        async for node in each(checkpoints):
+            parent = stored_of(node).body.get("p")
+            if node.id in doomed or parent is None or node_id(parent, node.label) not in doomed:
+                continue
+            turn.note(node.id, DETACHED, parent)
+            count += 1
+        if count:
+            await of(turn.commit())
 
     async def _lost_messages(self, session: str) -> list[str]:
         """Messages of this adapter's that neither main nor a checkpoint shows any more."""
@@ -178,8 +207,8 @@ class Upkeep:
 def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> Checkpoint:
     values = {} if before is None else dict(before.checkpoint["channel_values"])
     versions = {} if before is None else dict(before.checkpoint["channel_versions"])
-    highest = max((int(str(one).split(".")[0]) for one in versions.values()), default=0)
-    values[channel], versions[channel] = messages, highest + 1
+    highest = max(versions.values(), default=None)
+    values[channel], versions[channel] = messages, next_version(highest)
     seen = {} if before is None else before.checkpoint["versions_seen"]
     found = {
         "v": VERSION,
@@ -191,6 +220,12 @@ def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> 
         "updated_channels": [channel],
     }
     return cast(Checkpoint, found)
+
+
+def _check_ids(given: object, field: str) -> None:
+    """Raise BadArgument for a text, whose letters would be taken for ids."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise BadArgument(field, f"a list of ids expected, got {type(given).__name__}")
 
 
 def _is_own(node: Node) -> bool:

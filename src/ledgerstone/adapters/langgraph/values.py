@@ -1,6 +1,6 @@
 """Values of channels and writes, as JSON trees.
 
-Plain JSON stands for itself. What it can not say, or what is stored elsewhere, is an object with
+Plain JSON stands for itself. What it cannot say, or what is stored elsewhere, is an object with
 one key that begins with "$":
 
     {"$tip": node, "n": 4}      a list of messages: the path that ends there ("f": where it begins)
@@ -32,6 +32,8 @@ Tree: TypeAlias = Any
 
 MAIN = "messages"
 """The channel that is the conversation; without it, the first one that holds messages."""
+COUNTERS = "counters_since_delta_snapshot"
+"""Key of the metadata that names the delta channels of a checkpoint."""
 INLINE_BYTES = 256
 TEXT_CHARS = 160
 """A text from here on is worth a pointer to the message that says it."""

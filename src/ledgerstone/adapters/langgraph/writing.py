@@ -11,9 +11,12 @@ from msgspec import UNSET
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph.conversation import FIRST_META, is_first
 from ledgerstone.adapters.langgraph.envelopes import (
+    check_versions,
     unpack_meta,
 )
+from ledgerstone.adapters.langgraph.messages import is_from_put
 from ledgerstone.adapters.langgraph.plans import Given, Plan, plan
 from ledgerstone.adapters.langgraph.reading import AGAIN, CHANNEL_NOTE, stored_of
 from ledgerstone.adapters.langgraph.shared import REFUSE, Shared
@@ -109,7 +112,10 @@ class Writing:
         incarnation, revision = (0, 0) if head is None else (head.incarnation, head.revision)
         newest = checkpoint_id(found[0].id, needed or "") if found else None
         latest = {**(known.facts.latest if known.facts else {}), needed or "": newest}
-        known.facts = Facts(incarnation, revision, last[0].id if last else None, latest)
+        foreign = bool(last) and not is_from_put(last[0])
+        foreign = foreign and (not found or last[0].ord > found[0].ord)
+        last_message = last[0].id if last else None
+        known.facts = Facts(incarnation, revision, last_message, latest, foreign)
         return known.facts
 
     def _recall(self, session: str, known: Known) -> Facts | None:
@@ -126,7 +132,7 @@ class Writing:
         if self._core.on_divergence != REFUSE:
             return
         latest = facts.latest[place.ns]
-        if latest in (place.checkpoint, given.id):
+        if latest in (place.checkpoint, given.id) or (latest is None and is_first(place)):
             return
         if place.node is None or place.node not in known.asked:
             raise LeafMoved(place.ns or "main", place.checkpoint, latest)
@@ -154,6 +160,7 @@ class Writing:
             expected_incarnation=made.facts.incarnation or None,
             create=new_session(place),
         )
+        turn.warns = False
         for messages in made.aside:
             turn.add(*messages, on_path=False)
         for data in made.values.values():
@@ -165,6 +172,8 @@ class Writing:
         node = node_id(given.id, place.ns)
         if made.start:
             turn.node(START_KIND, id=short_id(), parent=None)
+        if made.first is not None:
+            turn.node(KIND, made.first, id=str(place.node), meta=FIRST_META)
         turn.add(*made.main)
         parent: Any = UNSET if made.parent is None else made.parent
         turn.node(
@@ -189,6 +198,8 @@ class Writing:
         known.facts = Facts(incarnation, revision, made.last_message, latest)
         known.stood = incarnation, revision
         known.remember(node_id(given.id, place.ns), State(made.body["ver"], made.body["val"]))
+        for view in made.views:
+            known.show(node_id(given.id, place.ns), view)
         for channel, chain, size in made.chains:
             core.chains.put(place.session, chain, size)
             known.point_at(chain)
@@ -220,6 +231,7 @@ class Writing:
 def given_of(config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any) -> Given:
     """What a put was given, as it is now: LangGraph goes on changing it."""
     values = checkpoint["channel_values"]
+    check_versions(checkpoint["channel_versions"], checkpoint["versions_seen"])
     more = {key: one for key, one in checkpoint.items() if key not in _SAID}
     known = dict(get_checkpoint_metadata(config, metadata))
     run_id: Any = known.get("run_id")

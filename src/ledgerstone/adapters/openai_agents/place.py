@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from ledgerstone import formats
 from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.openai_agents_items import Item, by_message, is_own, kept, natives
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.commands.sessions import GetHead
-from ledgerstone.errors import LeafMoved, RevisionMoved, SessionNotFound
+from ledgerstone.errors import InvalidValue, LeafMoved, RevisionMoved, SessionNotFound
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Head, Session
@@ -30,7 +32,7 @@ class Place:
     session: str
     branch: str
     lease: AnyLease | None
-    create: bool | Session
+    create: Session
 
     @property
     def tenant(self) -> str:
@@ -77,6 +79,28 @@ async def ensure(place: Place) -> None:
     """Make the session when there is none."""
     if await of(place.store.sessions.get(place.session)) is None:
         await of(place.store.messages.append(place.session, create=place.create))
+
+
+async def is_owner(place: Place, *, writes: bool) -> bool:
+    """Return whether the session is known to be the user's; InvalidValue if it is another's.
+
+    A write to a session without a user makes it this user's. Nothing is known of a new session:
+    somebody else may create it first.
+    """
+    user = place.create.user
+    found = await of(place.store.sessions.get(place.session))
+    if found is None or found.user == user:
+        return found is not None
+    if found.user is not None:
+        raise InvalidValue(
+            "user",
+            f"session {place.session!r} belongs to another user than {user!r:.60}; "
+            "use another session id, or leave user out to open it for whoever owns it",
+        )
+    if writes and found.deleted_us is None:
+        # The time is left to the store: this is a change of its own.
+        await of(place.store.sessions.put(replace(found, user=user, updated_us=0)))
+    return False
 
 
 async def pop(place: Place) -> Item | None:

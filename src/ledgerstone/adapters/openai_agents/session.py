@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from dataclasses import fields, replace
+from typing import Any, ParamSpec, TypeVar
 
 from agents import FunctionTool, RunState, SessionSettings
 from agents.memory.session_settings import resolve_session_limit
@@ -27,14 +27,18 @@ from ledgerstone.records.tickets import Ticket
 
 ON_CLEAR = ("tombstone", "purge")
 S = TypeVar("S", bound="LedgerSession")
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class LedgerSession:
     """One session of a store, or one branch of it; fits `session=` of every Runner method.
 
-    `lease`: every write is fenced by it. `user`, `app` and `title` are for the session when it is
-    made. `on_clear`: what `clear_session` does on main: "tombstone" hides the items, whose text
-    goes with the next vacuum; "purge" removes the session with all that belongs to it.
+    `lease`: every write is fenced by it. `app` and `title` are for the session when it is made, and
+    so is `user`: the first write also sets it on a session that has none, and every method raises
+    InvalidValue when the session is another user's. `on_clear`: what `clear_session` does on main:
+    "tombstone" hides the items, whose text goes with the next vacuum; "purge" removes the session
+    with all that belongs to it.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class LedgerSession:
         self._place = Place(store, self.session_id, checks.branch_name(branch), lease, made)
         self._guarded = left.Guarded()
         self._recent = Recent()
+        self._is_owner = user is None
 
     @property
     def store(self) -> AnyStore:
@@ -84,8 +89,8 @@ class LedgerSession:
             if usual or not getattr(run, "requests", 1):
                 self._guarded.begins(run)
         if most is None or most < 0:
-            return await self._faces.later(self._recent.read(self._place))
-        return await self._faces.later(at.last(self._place, most))
+            return await self._read(self._recent.read, self._place)
+        return await self._read(at.last, self._place, most)
 
     async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
         """Append them in one commit, all or none.
@@ -95,16 +100,16 @@ class LedgerSession:
         """
         messages = self._guarded.named(kept(items))
         if messages:
-            await settled(self._faces.later(self._add(messages)))
+            await self._write(self._add, messages)
 
     async def pop_item(self, *, wrapper: object = None) -> Any:
         """Take the newest item off and return it; None when there is none."""
-        return await settled(self._faces.later(at.pop(self._place)))
+        return await self._write(at.pop, self._place)
 
     async def clear_session(self, *, wrapper: object = None) -> None:
         """Start over, as `on_clear` says."""
         purge = self._on_clear == "purge" and self.branch_name == "main"
-        await settled(self._faces.later(at.clear(self._place, purge=purge)))
+        await self._write(at.clear, self._place, purge=purge)
 
     def branch(self: S, name: str) -> S:
         """This session on another branch, without I/O; a branch that is not there is empty, and
@@ -124,12 +129,12 @@ class LedgerSession:
         A negative number leaves that many out at the end. AlreadyExists, SessionNotFound,
         InvalidValue for more than there are and for a cut through a message of several items.
         """
-        await settled(self._faces.later(self._create_branch(name, items)))
+        await self._write(self._create_branch, name, items)
         return self.branch(name)
 
     async def branches(self) -> list[str]:
         """The names of the branches, main first; empty when there is no session yet."""
-        return await self._faces.later(_branches(self._place))
+        return await self._read(_branches, self._place)
 
     async def record_usage(self, result: Any, *, model: str | None = None) -> None:
         """Keep what the model calls of a run used; calls that were kept before are not kept twice.
@@ -142,7 +147,7 @@ class LedgerSession:
 
     async def keep_usage(self, entry: usage.Entry) -> None:
         """Keep what one model call used; LedgerHooks does this for you."""
-        await settled(self._faces.later(usage.record(self._place, entry)))
+        await self._write(usage.record, self._place, entry)
 
     async def save_state(
         self,
@@ -163,7 +168,7 @@ class LedgerSession:
         state = given if isinstance(given, RunState) else given.to_state()
         asked = states.questions(state, reason=reason, expires_s=expires_s)
         data = state.to_json(**how) if asked else None
-        return await settled(self._faces.later(states.save(self._place, data, asked)))
+        return await self._write(states.save, self._place, data, asked)
 
     async def load_state(
         self, agent: Any, *, rewind: bool = False, **how: Any
@@ -175,13 +180,13 @@ class LedgerSession:
         back to where the state was saved, if that is still there. NotSupported for edited
         arguments of a tool that is not wrapped by `once`.
         """
-        saved = await settled(self._faces.later(states.load(self._place, rewind=rewind)))
+        saved = await self._write(states.load, self._place, rewind=rewind)
         if saved is None:
             return None
         state = await RunState.from_json(agent, saved.state, **how)
         approved = states.decide(state, saved.tickets)
-        # Last, so that a state which can not be gone on with takes nothing away.
-        await settled(self._faces.later(states.rewind(self._place, saved)))
+        # Last, so that a state which cannot be gone on with takes nothing away.
+        await self._write(states.rewind, self._place, saved)
         self._guarded.resumed.update(states.called(saved.state))
         self._guarded.approved.update(approved)
         return state
@@ -205,13 +210,13 @@ class LedgerSession:
         decide with `store.executions.finish`, then call this again. Only for who knows that no
         other process works on the session, as the holder of its lease does.
         """
-        return await settled(self._faces.later(left.recover(self._place, self._guarded)))
+        return await self._write(left.recover, self._place, self._guarded)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> Snapshot:
         """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
-        leaf, found = await self._faces.later(at.window(self._place, limit))
+        leaf, found = await self._read(at.window, self._place, limit)
         shown = found[-limit:] if limit > 0 else []
         parts = by_message(found)[len(found) - len(shown) :]
 
@@ -223,10 +228,9 @@ class LedgerSession:
             earlier = found[: len(found) - len(shown) + index]
             after = earlier[-1].id if earlier else None
             messages = kept([*rest, *output])
-            work = at.replace_tail(self._place, after, messages, leaf)
-            replaced = await settled(self._faces.later(work))
+            replaced = await self._write(at.replace_tail, self._place, after, messages, leaf)
             if replaced and prune_prefix is not None:
-                await settled(self._faces.later(at.prune(self._place, after, prune_prefix)))
+                await self._write(at.prune, self._place, after, prune_prefix)
             return replaced
 
         items = [item for part in parts for item in part]
@@ -234,8 +238,30 @@ class LedgerSession:
 
     async def _atomic_replace_items(self, items: list[Any]) -> bool:
         """For OpenAIResponsesCompactionSession: the whole history in one commit."""
-        await settled(self._faces.later(at.replace_all(self._place, kept(items))))
+        await self._write(at.replace_all, self._place, kept(items))
         return True
+
+    async def _read(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
+    ) -> T:
+        return await self._faces.later(self._owned(False, work, *args, **more))
+
+    async def _write(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
+    ) -> T:
+        return await settled(self._faces.later(self._owned(True, work, *args, **more)))
+
+    async def _owned(
+        self,
+        writes: bool,
+        work: Callable[P, Coroutine[Any, Any, T]],
+        *args: P.args,
+        **more: P.kwargs,
+    ) -> T:
+        """Do the work unless the session is another user's."""
+        if not self._is_owner:
+            self._is_owner = await at.is_owner(self._place, writes=writes)
+        return await work(*args, **more)
 
     async def _add(self, messages: list[Message]) -> None:
         await at.add(self._place, messages)
@@ -279,7 +305,19 @@ def _cut(parts: list[list[Item]], start: int) -> tuple[int, list[Item]] | None:
     return None
 
 
-def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-    if given is None:
-        return SessionSettings()
-    return SessionSettings(**given) if isinstance(given, dict) else given
+def _settings(given: object) -> SessionSettings:
+    """Return the settings; InvalidValue names what SessionSettings itself would ignore."""
+    if given is None or isinstance(given, SessionSettings):
+        return given or SessionSettings()
+    if not isinstance(given, dict):
+        kind = type(given).__name__
+        raise InvalidValue("session_settings", f"SessionSettings or a dict expected, got {kind}")
+    known = [one.name for one in fields(SessionSettings)]
+    for name in given:
+        if name not in known:
+            reason = f"unknown setting {name!r:.40}; known are {', '.join(known)}"
+            raise InvalidValue("session_settings", reason)
+    try:
+        return SessionSettings(**given)
+    except ValueError as error:
+        raise InvalidValue("session_settings", str(error)) from None

@@ -187,6 +187,7 @@ async def _commit(
     turn = place.store.turns.begin(
         place.session, branch=place.branch, lease=place.lease, create=place.create
     )
+    turn.warns = False
     names = {}
     for one in asked:
         if one.call_id in kept:

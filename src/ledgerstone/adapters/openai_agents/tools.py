@@ -208,7 +208,7 @@ def _arguments_of(execution: Execution, given: str) -> str:
 
 
 def _policy(tool: FunctionTool, asked: Callable[..., Awaitable[bool]]) -> Any:
-    """The tool's own rule of approval, with the SDK's rule for what it can not judge by.
+    """The tool's own rule of approval, with the SDK's rule for what it cannot judge by.
 
     The SDK asks a person when checking the arguments would change them. It looks for that at the
     tool's own invoker, which is not to be seen behind the guard.

@@ -63,7 +63,7 @@ class Chain(NamedTuple):
 
 
 def dump(messages: Sequence[ModelMessage]) -> list[Native]:
-    """Messages as JSON; InvalidValue names the place of what can not be said so."""
+    """Messages as JSON; InvalidValue names the place of what cannot be said so."""
     try:
         found: list[Native] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return found
@@ -76,7 +76,7 @@ def digest(native: Native) -> bytes:
     try:
         data = msgspec.json.encode(native)
     except UnicodeEncodeError:
-        # Half of a surrogate pair, which JSON can spell and UTF-8 can not.
+        # Half of a surrogate pair, which JSON can spell and UTF-8 cannot.
         data = json.dumps(native).encode()
     return sha256(data).digest()
 
@@ -118,7 +118,7 @@ async def keep(
 
 
 def count(turn: Turn | AsyncTurn, messages: Sequence[Message]) -> None:
-    """Record what messages say was used: it was, so a budget can not refuse it any more."""
+    """Record what messages say was used: it was, so a budget cannot refuse it any more."""
     for one in messages:
         if one.usage is not None and (one.usage.input or one.usage.output):
             turn.use(one.body.model or "unknown", one.usage, over_budget=True)
@@ -250,7 +250,7 @@ def _dated(native: Native, created_us: int) -> Native:
 
 
 def _fault(messages: Sequence[ModelMessage]) -> str:
-    """The place of what can not be said in JSON, as well as it can be told."""
+    """The place of what cannot be said in JSON, as well as it can be told."""
     for n, one in enumerate(messages):
         path = f"messages[{n}]"
         try:

@@ -7,7 +7,7 @@ messages is written by the commit that writes them:
 
 As long as main ends there, the record holds, whatever else is committed to the session. When
 another framework went on from there, the record is made of what stands, and its revision says
-where main ends now: who did not see that can not overwrite it. The name in it tells a copy of the
+where main ends now: who did not see that cannot overwrite it. The name in it tells a copy of the
 session, which knows only what is true of itself.
 """
 
@@ -152,12 +152,12 @@ class Place:
 
 
 def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
-    """What is kept of a record in a session's state; InvalidValue for what JSON can not say."""
+    """What is kept of a record in a session's state; InvalidValue for what JSON cannot say."""
     if record.updated_at.tzinfo is None:
         raise InvalidValue("updated_at", "a time with its zone expected, as lists go by it")
     try:
         said = _ADAPTER.dump_python(record, mode="json", exclude=_OWN)
-        # What can not be read would hide the conversation, and every list that it is in.
+        # What cannot be read would hide the conversation, and every list that it is in.
         _ADAPTER.validate_python({**said, "conversation_id": record.conversation_id})
     except ValidationError as error:
         spot, reason = first_fault(error)
@@ -220,7 +220,7 @@ def node_of(entry: str) -> tuple[str | None, str]:
 
 
 def check_entry(id: str) -> None:
-    """InvalidValue for what can not be the id of a new entry."""
+    """InvalidValue for what cannot be the id of a new entry."""
     ids.check_id(id, "entry_id")
     if _parts(id):
         raise InvalidValue("entry_id", f"{id!r} reads like an entry of another framework")

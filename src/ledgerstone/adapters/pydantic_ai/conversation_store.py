@@ -72,7 +72,7 @@ class LedgerConversationStore(ConversationStore):
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Record and entries in one commit; InvalidValue for what can not be stored."""
+        """Record and entries in one commit; InvalidValue for what cannot be stored."""
         writing = Writing(self._store, record, new_entries, self._home())
         await self._faces.later(self._write(writing, expected_revision))
 

@@ -66,6 +66,7 @@ class Writing:
         if place.session is not None and self._record.scope not in (None, place.session.user):
             raise ConversationConflict(self.id)
         turn = self._begin(place)
+        turn.warns = False
         try:
             record, leaf = await self._collect(turn, place)
             turn.state(**stored(record, leaf), **({STEPS: None} if STEPS in place.state else {}))

@@ -265,6 +265,7 @@ class Heads:
             expected_incarnation=0 if place.session is None else place.incarnation,
             create=made if place.session is None else False,
         )
+        turn.warns = False
         leaf = place.leaf
         if kept < len(chain.links):
             leaf = turn.node(REWRITE, {"kept": kept}, parent=tip).id

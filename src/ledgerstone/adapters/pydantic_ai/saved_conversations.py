@@ -63,7 +63,7 @@ class LedgerSavedConversations:
     ) -> StoredConversation:
         """Messages, usage and deferred requests in one commit; None makes a new conversation.
 
-        ConversationConflict when another writer was here since, InvalidValue for what can not be
+        ConversationConflict when another writer was here since, InvalidValue for what cannot be
         stored, with its place. The steps of runs that a LedgerStepStore kept are no other writer.
         """
         if not isinstance(conversation, Conversation):
@@ -167,7 +167,7 @@ class LedgerSavedConversations:
         rest = replace(conversation, messages=[])
         try:
             said = ConversationTypeAdapter.dump_python(rest, mode="json", exclude={"messages"})
-            # What can not be read would hide the conversation for good.
+            # What cannot be read would hide the conversation for good.
             ConversationTypeAdapter.validate_python(said)
         except ValidationError as error:
             spot, reason = chains.first_fault(error)

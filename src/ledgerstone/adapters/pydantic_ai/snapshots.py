@@ -170,6 +170,7 @@ class Snapshots:
             expected_incarnation=base.incarnation,
             run_id=node.run_id,
         )
+        turn.warns = False
         if rewrite is not None:
             turn.node(rewrite.kind, rewrite.body, parent=rewrite.parent)
         turn.add(*fresh)

@@ -22,6 +22,10 @@ where tenant = :tenant and scope = :scope and subject = :subject
 select id, body, since_us, spent_nano, spent_tokens from budgets
 where tenant = :tenant order by id
 
+-- name: any_budget(tenant)
+-- One of a tenant, whichever.
+select 1 from budgets where tenant = :tenant limit 1
+
 -- name: user_of(number)
 -- Whose session it is.
 select "user" from sessions where number = :number
@@ -49,17 +53,21 @@ where s.tenant = :tenant and s.purged = 0 and s."user" = :user -- if user
 where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session
 
 -- name: spent_between(tenant, whole, user, session, currency, first, last)
--- What a budget's subject used on these days, in one currency and in tokens.
-select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if whole
-  coalesce(sum(u.total), 0) -- if whole
+-- What a budget's subject used on these days, in one currency and in tokens; in halves, as in
+-- usage.sql, and null when that is nothing.
+select sum(case when u.currency = :currency then u.cost_nano >> 31 else 0 end), -- if whole
+  sum(case when u.currency = :currency then u.cost_nano & 2147483647 else 0 end), -- if whole
+  sum(u.total >> 31), sum(u.total & 2147483647) -- if whole
 from usage_days u -- if whole
 where u.tenant = :tenant -- if whole
-select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if user
-  coalesce(sum(u.total), 0) -- if user
+select sum(case when u.currency = :currency then u.cost_nano >> 31 else 0 end), -- if user
+  sum(case when u.currency = :currency then u.cost_nano & 2147483647 else 0 end), -- if user
+  sum(u.total >> 31), sum(u.total & 2147483647) -- if user
 from sessions s join usage_days u on u.number = s.number -- if user
 where s.tenant = :tenant and s.purged = 0 and s."user" = :user -- if user
-select coalesce(sum(case when u.currency = :currency then u.cost_nano end), 0), -- if session
-  coalesce(sum(u.total), 0) -- if session
+select sum(case when u.currency = :currency then u.cost_nano >> 31 else 0 end), -- if session
+  sum(case when u.currency = :currency then u.cost_nano & 2147483647 else 0 end), -- if session
+  sum(u.total >> 31), sum(u.total & 2147483647) -- if session
 from sessions s join usage_days u on u.number = s.number -- if session
 where s.tenant = :tenant and s.purged = 0 and s.id = :session -- if session
   and u.day >= :first and u.day < :last

@@ -17,3 +17,7 @@ order by t.revision limit :limit
 -- name: feed_end(tenant)
 -- The position of the newest commit of the file, whoever asks.
 select (select max(pos) from turns) where :tenant is not null
+
+-- name: cursor_key()
+-- The halves of the key that signs cursors.
+select value from store where name in ('cursor.key.1', 'cursor.key.2') order by name

@@ -3,7 +3,7 @@
 -- a row of any node as: key, parent, seq, role, kind, label, run id, meta, format, refs,
 -- created_us, id, body, deleted_us.
 -- The id of a run and of a session is asked for in the select list: a join by a key that is computed
--- can not use its index under the row-level security of PostgreSQL.
+-- cannot use its index under the row-level security of PostgreSQL.
 -- Walks only ever go down in ord: a circle, which only damage can make, does not trap them.
 
 -- name: find_place(number, id)

@@ -46,7 +46,8 @@ where number = :number and (cast(:queue as text) is null or queue = :queue)
 
 -- name: settle_ready(number, queue, floor_us)
 -- What is left to do in a queue that has work, and from when on; never before `floor_us`. Nothing is
--- written when that is what the line says. Batches that can be had now are never walked.
+-- written when that is what the line says. Batches that can be had now are never walked. What waits for
+-- a decision, and what stands behind it, is due at the end of the calendar.
 update ready set priority = s.priority, due_us = s.due_us
 from (
   select r.queue as name,
@@ -56,18 +57,54 @@ from (
       union all
       select min(priority) from work
         where number = r.number and queue = r.queue and later = 1) as priorities) as priority,
-    case when exists (select 1 from work where number = r.number and queue = r.queue
-      and later = 0 and available_us <= :floor_us) then :floor_us
+    case when exists (select 1 from work w where number = r.number and queue = r.queue
+      and later = 0 and available_us <= :floor_us and not coalesce((
+        select (p.priority, p.seq) < (w.priority, w.seq) from work p
+        where p.number = w.number and p.claim_fence = 9223372036854775807
+        order by p.priority, p.seq limit 1), false)) then :floor_us
     else (select case when min(first_us) > :floor_us then min(first_us) else :floor_us end from (
-      select min(available_us) as first_us from work
-        where number = r.number and queue = r.queue and later = 0
+      select min(available_us) as first_us from work w
+        where number = r.number and queue = r.queue and later = 0 and not coalesce((
+        select (p.priority, p.seq) < (w.priority, w.seq) from work p
+        where p.number = w.number and p.claim_fence = 9223372036854775807
+        order by p.priority, p.seq limit 1), false)
       union all
-      select min(available_us) from work
-        where number = r.number and queue = r.queue and later = 1) as starts) end as due_us
+      select * from (select available_us from work w
+        where number = r.number and queue = r.queue and later = 1 and not coalesce((
+        select (p.priority, p.seq) < (w.priority, w.seq) from work p
+        where p.number = w.number and p.claim_fence = 9223372036854775807
+        order by p.priority, p.seq limit 1), false)
+        order by available_us limit 1) as soonest
+      union all
+      select 253402300799999999) as starts) end as due_us
   from ready r where r.number = :number and (cast(:queue as text) is null or r.queue = :queue)
 ) as s
 where ready.number = :number and ready.queue = s.name
   and (ready.priority <> s.priority or ready.due_us <> s.due_us)
+
+-- name: drop_empty_of(tenant, session)
+-- The same for a whole tenant, or one session of it.
+delete from ready
+where tenant = :tenant
+  and not exists (select 1 from work w where w.number = ready.number and w.queue = ready.queue)
+  and (cast(:session as text) is null
+    or number = (select number from sessions
+      where tenant = :tenant and id = :session and purged = 0))
+
+-- name: settle_ready_of(tenant, session, floor_us)
+-- Where no session is held any more: due from the first batch on, never before `floor_us`.
+update ready set priority = s.priority, due_us = s.due_us
+from (
+  select w.number, w.queue, min(w.priority) as priority,
+    case when min(w.available_us) > :floor_us then min(w.available_us) else :floor_us end as due_us
+  from ready r join work w on w.number = r.number and w.queue = r.queue
+  where r.tenant = :tenant
+    and (cast(:session as text) is null
+      or r.number = (select number from sessions
+        where tenant = :tenant and id = :session and purged = 0))
+  group by w.number, w.queue
+) as s
+where ready.number = s.number and ready.queue = s.queue
 
 -- name: next_ready(tenant, queue, now_us)
 -- The session that is due: of the most urgent priority that has one, the one due for longest.

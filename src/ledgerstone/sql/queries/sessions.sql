@@ -140,6 +140,6 @@ on conflict (number, name) do update set body = excluded.body
 delete from documents where number = :number and name = :name
 
 -- name: count_rows()
--- How much is stored, for a health report.
+-- How much is stored, over all tenants.
 select (select count(*) from sessions where purged = 0), (select count(*) from nodes),
   (select count(*) from turns where number > 0)

@@ -6,7 +6,7 @@
 -- name: export_stubs(tenant, after, limit)
 -- What purged sessions left; the first may have an empty id: where the fences of new ones begin.
 select id, incarnation, fence, link, retired from stubs
-where tenant = :tenant
+where tenant = :tenant and incarnation >= 0
   and id > :after -- if after
 order by id limit :limit
 
@@ -275,6 +275,10 @@ values (:key, :id, :first_ord, :last_ord, :tenant, :status, :parent_run, :create
 -- What stays of a purged session.
 insert into stubs (tenant, id, incarnation, fence, link, retired)
 values (:tenant, :id, :incarnation, :fence, :link, :retired)
+
+-- name: drop_stub(tenant, id)
+-- The mark of a copy that has ended.
+delete from stubs where tenant = :tenant and id = :id
 
 -- name: import_memory(tenant, namespace, key, value, ttl_us, created_us, updated_us, expires_us)
 -- A memory.

@@ -51,6 +51,13 @@ update heads set fence = :fence, owner = :owner, token = :token, claimed_us = :c
   expires_us = :expires_us
 where number = :number
 
+-- name: raise_fences(tenant, jump, session)
+-- After a restore: nobody holds a session, and every fence is higher; session null: all of the tenant.
+update heads set fence = fence + :jump, owner = null, token = null, claimed_us = 0, expires_us = 0
+where number in (
+  select number from sessions
+  where tenant = :tenant and purged = 0 and (cast(:session as text) is null or id = :session))
+
 -- name: list_turns(number, after, limit)
 -- Commits in order.
 select revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects,

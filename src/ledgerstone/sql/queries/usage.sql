@@ -35,13 +35,21 @@ select day, model, provider, source, currency, calls, input, output, cached_inpu
 from usage_days where number = :number and day = :day
 
 -- name: session_usage(number)
--- A session in one line per currency.
-select currency, sum(calls), sum(input), sum(output), sum(cached_input), sum(cache_write),
-  sum(reasoning), sum(total), sum(cost_nano)
+-- A session in one line per currency. Sums of sums may leave 64 bits, so each is added up in two
+-- halves, which `rules.usage.from_halves` puts together.
+select currency, sum(calls),
+  sum(input >> 31), sum(input & 2147483647),
+  sum(output >> 31), sum(output & 2147483647),
+  sum(cached_input >> 31), sum(cached_input & 2147483647),
+  sum(cache_write >> 31), sum(cache_write & 2147483647),
+  sum(reasoning >> 31), sum(reasoning & 2147483647),
+  sum(total >> 31), sum(total & 2147483647),
+  sum(cost_nano >> 31), sum(cost_nano & 2147483647)
 from usage_days where number = :number group by currency
 
 -- name: sum_usage(tenant, whole, session, below, user, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
--- Whole days summed; a column that nobody groups by is left empty and does not part the sums.
+-- Whole days summed, in halves as above; a column that nobody groups by is left empty and does not
+-- part the sums.
 -- The walk begins with a parameter; beside a column, if only of a row that never is, PostgreSQL compares
 -- it as it does the ids that follow.
 with recursive path (id) as ( -- if below
@@ -55,8 +63,14 @@ select
   null, -- if no_user
   u.day, -- if each_day
   0, -- if no_day
-  u.model, u.provider, u.source, u.currency, sum(u.calls), sum(u.input), sum(u.output),
-  sum(u.cached_input), sum(u.cache_write), sum(u.reasoning), sum(u.total), sum(u.cost_nano)
+  u.model, u.provider, u.source, u.currency, sum(u.calls),
+  sum(u.input >> 31), sum(u.input & 2147483647),
+  sum(u.output >> 31), sum(u.output & 2147483647),
+  sum(u.cached_input >> 31), sum(u.cached_input & 2147483647),
+  sum(u.cache_write >> 31), sum(u.cache_write & 2147483647),
+  sum(u.reasoning >> 31), sum(u.reasoning & 2147483647),
+  sum(u.total >> 31), sum(u.total & 2147483647),
+  sum(u.cost_nano >> 31), sum(u.cost_nano & 2147483647)
 from usage_days u join sessions s on s.number = u.number
 where s.tenant = :tenant and s.purged = 0
   and u.tenant = :tenant -- if whole
@@ -109,12 +123,13 @@ delete from call_sums where number = :number
 select coalesce(sum(calls), 0) from usage_days where number = :number
 
 -- name: add_call_sums(number, calls, succeeded, failed, duration_ms)
--- Count tool calls.
+-- Count tool calls, unless their time would grow to 2^62.
 insert into call_sums (number, calls, succeeded, failed, duration_ms)
 values (:number, :calls, :succeeded, :failed, :duration_ms)
 on conflict (number) do update set calls = call_sums.calls + excluded.calls,
   succeeded = call_sums.succeeded + excluded.succeeded, failed = call_sums.failed + excluded.failed,
   duration_ms = call_sums.duration_ms + excluded.duration_ms
+where abs(call_sums.duration_ms + excluded.duration_ms) < 4611686018427387904
 
 -- name: get_call_sums(number)
 -- The tool calls of a session, counted.

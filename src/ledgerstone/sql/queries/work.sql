@@ -29,13 +29,16 @@ update work set later = 0
 where number = :number and queue = :queue and later = 1 and available_us <= :now_us
 
 -- name: candidates(number, queue, fence, now_us, limit)
--- What may be claimed next, in order: nobody's, or only an older generation's.
+-- What may be claimed next, in order: nobody's, or only an older generation's; nothing behind a batch
+-- that waits for a decision.
 select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
   backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
   claim_owner, claimed_us, claim_expires_us
-from work
+from work w
 where number = :number and queue = :queue and later = 0
   and (claim is null or claim_fence < :fence) and available_us <= :now_us
+  and not exists (select 1 from work p where p.number = w.number
+    and p.claim_fence = 9223372036854775807 and (p.priority, p.seq) < (w.priority, w.seq))
 order by priority, seq limit :limit
 
 -- name: claim_batch(number, id, attempts, claim, claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
@@ -54,8 +57,8 @@ from work
 where number = :number and unlikely(claim = :claim) order by priority, seq
 
 -- name: claim_places(number, claim)
--- Under which fence a claim owns its batches, and in which queues they stand.
-select claim_fence, queue from work where number = :number and unlikely(claim = :claim)
+-- Under which fence a claim owns its batches, in which queues they stand, and its token.
+select claim_fence, queue, claim_token from work where number = :number and unlikely(claim = :claim)
 
 -- name: renew_claim(number, claim, expires_us)
 -- A later end.
@@ -69,6 +72,21 @@ update work set later = :later, available_us = :available_us, attempts = :attemp
   last_error = :last_error, claim = null, claim_fence = 0, claim_token = null, claim_owner = null,
   claimed_us = 0, claim_expires_us = 0
 where number = :number and id = :id
+
+-- name: park_batch(number, id, available_us, attempts, claim, claim_fence, claimed_us)
+-- A batch waits for a decision about an execution, which stands in the place of its claim.
+update work set later = 1, available_us = :available_us, attempts = :attempts, claim = :claim,
+  claim_fence = :claim_fence, claim_token = null, claim_owner = null, claimed_us = :claimed_us,
+  claim_expires_us = 0
+where number = :number and id = :id
+
+-- name: parked_batches(number)
+-- What waits for a decision.
+select seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts,
+  backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token,
+  claim_owner, claimed_us, claim_expires_us
+from work
+where number = :number and claim_fence = 9223372036854775807 order by priority, seq
 
 -- name: complete_claim(number, claim)
 -- Finished batches leave the queue.

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import user
+from ledgerstone import tool_result, user
 from ledgerstone.api_sync.store import Store
 from ledgerstone.commands.attachments import ForgetAttachment
 from ledgerstone.errors import BlobNotFound, InvalidValue, SessionDeleted
 from ledgerstone.records.messages import Message
-from ledgerstone.records.parts import Audio, File, Image, Video
+from ledgerstone.records.parts import Audio, File, Image, Json, ToolCall, ToolResult, Video
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.conformance.uploads import counts
 
 REF = sha256(b"bytes").hexdigest()
 MISSING = "0" * 64
+ODD_NAMES = ("zz", "my-own-name", "F" * 64, "f" * 63, "f" * 65, "", " ", "a\0b", "\ud800", "é" * 64)
+MEDIA = ("file", "image", "audio", "video")
 
 
 def committed(store: Store, session: str) -> dict[str, bool]:
@@ -146,6 +148,26 @@ WAYS: dict[str, Callable[[Store, Any], object]] = {
 }
 
 
+def _places(name: str) -> list[list[Any]]:
+    """Parts of every media type, alone and beside others, typed and verbatim."""
+    found: list[list[Any]] = [[kind(blob=name)] for kind in (File, Image, Audio, Video)]
+    for kind in MEDIA:
+        found += [["text", {"type": kind, "blob": name}], [{"type": kind, "blob": name, "x": [1]}]]
+        found.append([{"type": kind, "blob": name, "url": "https://x", "data": "AAAA"}])
+    result = {"type": "tool-result", "call_id": "c", "content": [{"type": "file", "blob": name}]}
+    return [*found, [result], [{**result, "more": 1}]]
+
+
+ANSWERS: dict[str, Callable[[Store, list[Any]], object]] = {
+    "a turn": lambda s, content: _in_turn(s, lambda turn: turn.tool("c1", content)),
+    "fields": lambda s, content: _in_turn(s, lambda turn: turn.tool("c1", content, is_error=True)),
+    "a message": lambda s, content: s.messages.append("s", tool_result("c1", content)),
+    "an amendment": lambda s, content: s.messages.amend(
+        "m1", session="s", parts=[ToolResult("c1", content)]
+    ),
+}
+
+
 def _in_turn(store: Store, fill: Callable[[Any], object]) -> None:
     with store.turns.begin("s") as turn:
         fill(turn)
@@ -189,11 +211,74 @@ class TestNamedBlobs:
         store.messages.append("s", user([*parts, *parts, verbatim, "text"]), create=True)
         assert committed(store, "s") == dict.fromkeys(refs, True)
 
-    @pytest.mark.parametrize("name", ["my-own-name", "F" * 64, "f" * 63, ""])
-    def test_other_references_are_the_callers_own(self, backend: Bed, name: str) -> None:
-        backend.store.messages.append("s", user([Image(blob=name)]), create=True)
+    @pytest.mark.promise(220)
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_a_missing_blob_is_refused_whatever_its_id_looks_like(
+        self, backend: Bed, name: str, way: str
+    ) -> None:
+        store = backend.store
+        store.messages.append("s", user("hi", id="m1"), create=True)
+        for part in (Image(blob=name), {"type": "image", "blob": name, "more": 1}):
+            with backend.unchanged("s"), pytest.raises(BlobNotFound) as caught:
+                WAYS[way](store, part)
+            assert caught.value.id == name
+
+    @pytest.mark.promise(220)
+    @pytest.mark.parametrize("name", [MISSING, *ODD_NAMES])
+    def test_so_is_every_place_that_may_name_one(self, backend: Bed, name: str) -> None:
+        store = backend.store
+        store.messages.append("s", user("hi", id="m1"), create=True)
+        for parts in _places(name):
+            with backend.unchanged("s"), pytest.raises(BlobNotFound) as caught:
+                store.messages.append("s", user(parts))
+            assert caught.value.id == name
+        answer = [{"type": "text", "text": "see"}, {"type": "image", "blob": name}]
+        for way, call in ANSWERS.items():
+            with backend.unchanged("s"), pytest.raises(BlobNotFound) as caught:
+                call(store, answer)
+            assert caught.value.id == name, way
+        assert store.attachments.list("s") == []
+        assert store.admin.verify(blobs=True).ok
+
+    @pytest.mark.promise(176, 220)
+    @pytest.mark.parametrize("way", ["a turn", "fields", "a message", "an amendment"])
+    def test_what_a_tool_answered_with_is_kept(self, backend: Bed, way: str) -> None:
+        """A picture inside a tool's result is protected from the collector as any other."""
+        store = backend.store
+        store.messages.append("s", user("hi", id="m1"), create=True)
+        ref = store.blobs.put(b"bytes").ref
+        ANSWERS[way](store, [{"type": "image", "blob": ref}])
+        assert committed(store, "s") == {ref: True}
+        assert store.admin.gc(older_than_s=0).deleted == 0
+        assert store.admin.verify(blobs=True).ok
+
+    @pytest.mark.promise(220)
+    @pytest.mark.parametrize(
+        "value",
+        [
+            {"type": "file", "blob": "zz"},
+            [{"type": "file", "blob": "zz", "sha": "0"}],
+            [{"type": "file", "blob": "zz"}, 7],
+            {"tree": [{"type": "image", "blob": "zz"}]},
+        ],
+    )
+    def test_values_of_a_tool_name_none(self, backend: Bed, value: Any) -> None:
+        """What a tool says is its own unless it is a list of text and media."""
+        store = backend.store
+        with store.turns.begin("s", create=True) as turn:
+            turn.tool("c1", value)
+        store.messages.append("s", user([Json(value), ToolCall("c2", "t", value)]))
+        assert store.attachments.list("s") == []
+        assert store.admin.verify(blobs=True).ok
+
+    @pytest.mark.promise(220)
+    def test_parts_of_unknown_types_stay_verbatim(self, backend: Bed) -> None:
+        part = {"type": "hologram", "blob": "zz"}
+        backend.store.messages.append("s", user([part]), create=True)
         found = backend.store.messages.history("s")[0]
         assert isinstance(found, Message)
+        assert found.parts == [part]
         assert backend.store.attachments.list("s") == []
 
     def test_an_intent_is_stamped(self, backend: Bed) -> None:

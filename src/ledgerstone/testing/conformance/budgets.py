@@ -1,4 +1,4 @@
-"""Budgets: a commit beyond one does nothing; what is used is the sum of what was recorded."""
+"""Budgets that refuse commits: one beyond it does nothing; what is used is what was recorded."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a number": ({"cost": 5}, "cost"),
     "unknown currency": ({"cost": Cost(1, "GOLD")}, "cost.currency"),
     "a period": ({"tokens": 1, "period": "week"}, "period"),
+    "a mode": ({"tokens": 1, "mode": "refuse"}, "mode"),
     "an id": ({"tokens": 1, "id": ""}, "id"),
     "a user": ({"tokens": 1, "user": "a\nb"}, "user"),
     "a session": ({"tokens": 1, "session": ""}, "session"),
@@ -43,7 +44,7 @@ class TestBudgets:
 
     def test_a_commit_beyond_a_budget_does_nothing(self, backend: Bed) -> None:
         store = backend.store
-        store.usage.budget(session="a", tokens=100, id="cap")
+        store.usage.budget(session="a", tokens=100, id="cap", mode="refuse_commit")
         store.usage.record("a", "m", Usage(60))
         with backend.unchanged("a"):
             turn = store.turns.begin("a")
@@ -63,7 +64,7 @@ class TestBudgets:
 
     def test_money_is_counted_in_the_currency_of_the_budget(self, backend: Bed) -> None:
         store = backend.store
-        store.usage.budget(session="a", cost=Cost(1000, "EUR"), id="cap")
+        store.usage.budget(session="a", cost=Cost(1000, "EUR"), id="cap", mode="refuse_commit")
         store.usage.record("a", "m", Usage(1), cost=Cost(900, "EUR"))
         for cost in (None, Cost(1)):
             with pytest.raises(BudgetExceeded) as refused:
@@ -78,8 +79,8 @@ class TestBudgets:
 
     def test_a_refusal_says_whose_budget_how_much_and_what_to_do(self, backend: Bed) -> None:
         usage = backend.store.usage
-        usage.budget(session="a", cost=Cost(1_300_000), period="day")
-        usage.budget(user="ann", tokens=50)
+        usage.budget(session="a", cost=Cost(1_300_000), period="day", mode="refuse_commit")
+        usage.budget(user="ann", tokens=50, mode="refuse_commit")
         usage.record("a", "m", Usage(10), cost=Cost(1_250_000))
         with pytest.raises(BudgetExceeded) as refused:
             usage.record("a", "m", Usage(1), cost=Cost(2_000_000_000))
@@ -94,7 +95,7 @@ class TestBudgets:
             usage.record("a", "m", Usage(1))
         with pytest.raises(BudgetExceeded, match=r"user ann \(total\) exceeded: 10 of 50 tokens"):
             usage.record("b", "m", Usage(41))
-        usage.budget(tokens=20)
+        usage.budget(tokens=20, mode="refuse_commit")
         with pytest.raises(BudgetExceeded, match=r"^budget of tenant \(total\) exceeded"):
             usage.record("c", "m", Usage(11))
 
@@ -104,7 +105,7 @@ class TestBudgets:
 
     def test_what_is_over_and_what_is_taken_back_is_recorded(self, backend: Bed) -> None:
         store = backend.store
-        store.usage.budget(session="a", cost=Cost(100), tokens=50, id="cap")
+        store.usage.budget(session="a", cost=Cost(100), tokens=50, id="cap", mode="refuse_commit")
         store.usage.record("a", "m", Usage(80), cost=Cost(150), over_budget=True)
         with store.turns.begin("a") as turn:
             turn.use("m", Usage(5), over_budget=True)
@@ -120,9 +121,9 @@ class TestBudgets:
 
     def test_tenant_user_and_session_are_bound_at_once(self, backend: Bed) -> None:
         store = backend.store
-        store.usage.budget(tokens=100, id="tenant")
-        store.usage.budget(user="ann", tokens=50, id="user")
-        store.usage.budget(session="a", tokens=20, id="session")
+        store.usage.budget(tokens=100, id="tenant", mode="refuse_commit")
+        store.usage.budget(user="ann", tokens=50, id="user", mode="refuse_commit")
+        store.usage.budget(session="a", tokens=20, id="session", mode="refuse_commit")
         for session, count, broken in (
             ("a", 21, "session"),
             ("a", 20, None),
@@ -153,11 +154,11 @@ class TestBudgets:
         store = backend.store
         store.usage.record("a", "m", Usage(70), cost=Cost(9))
         store.usage.record("b", "m", Usage(20))
-        state = store.usage.budget(user="ann", tokens=100, id="cap")
+        state = store.usage.budget(user="ann", tokens=100, id="cap", mode="refuse_commit")
         assert (state.spent_tokens, state.spent_nano, state.tokens_left) == (90, 9, 10)
         with pytest.raises(BudgetExceeded):
             store.usage.record("b", "m", Usage(11))
-        store.usage.budget(user="ann", tokens=200, id="cap")
+        store.usage.budget(user="ann", tokens=200, id="cap", mode="refuse_commit")
         store.usage.record("b", "m", Usage(11))
         assert len(store.usage.budgets()) == 1
 
@@ -165,7 +166,7 @@ class TestBudgets:
     def test_a_period_begins_anew(self, backend: Bed, period: str, days: int) -> None:
         """The clock of a bed starts on 2023-11-14, 22:13."""
         store, clock = backend.store, backend.clock
-        store.usage.budget(session="a", tokens=100, period=period, id="cap")
+        store.usage.budget(session="a", tokens=100, period=period, id="cap", mode="refuse_commit")
         store.usage.record("a", "m", Usage(100))
         with pytest.raises(BudgetExceeded):
             store.usage.record("a", "m", Usage(1))
@@ -185,7 +186,7 @@ class TestBudgets:
     def test_a_commit_in_an_older_period_counts_there(self, backend: Bed) -> None:
         """A session whose record was imported from the future is ahead of all others."""
         store, clock = backend.store, backend.clock
-        store.usage.budget(tokens=100, period="day", id="cap")
+        store.usage.budget(tokens=100, period="day", id="cap", mode="refuse_commit")
         store.sessions.put(Session(id="c", updated_us=clock.now_us() + 2 * DAY_S * 1_000_000))
         store.usage.record("c", "m", Usage(90))
         store.usage.record("a", "m", Usage(60))
@@ -245,7 +246,7 @@ class TestBudgets:
 
     @pytest.mark.promise(14)
     def test_another_tenant_is_bound_by_its_own(self, backend: Bed) -> None:
-        backend.store.usage.budget(tokens=10, id="cap")
+        backend.store.usage.budget(tokens=10, id="cap", mode="refuse_commit")
         red = backend.open("red")
         assert red.usage.budgets() == []
         assert not red.usage.drop_budget("cap")
@@ -265,7 +266,7 @@ class TestBudgets:
         assert backend.store.usage.budgets() == []
 
     def test_many_writers_never_go_beyond_it_together(self, backend: Bed) -> None:
-        backend.store.usage.budget(tokens=100, id="cap")
+        backend.store.usage.budget(tokens=100, id="cap", mode="refuse_commit")
 
         def work(writer: int) -> int:
             store, done = backend.open(), 0

@@ -13,6 +13,7 @@ from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import ClaimLost, IllegalTransition, SchemaTooNew, SchemaTooOld
 from ledgerstone.records.runs import Run
 from ledgerstone.records.state import CHECKPOINT_SCHEMA, check_schema
+from ledgerstone.records.work import Claim
 from ledgerstone.testing.bed import Bed
 
 
@@ -284,7 +285,17 @@ class TestEverythingInOneCommit:
         turn = store.turns.begin(lease, id="t")
         turn.assistant("done")
         turn.attach("a1")
-        turn.complete("nobody's claim")
+        claim = Claim(
+            session=busy,
+            id="nobody's claim",
+            owner="ann",
+            token="t",
+            fence=lease.fence,
+            claimed_us=0,
+            expires_us=0,
+            batches=[],
+        )
+        turn.complete(claim)
         with backend.unchanged(busy), pytest.raises(ClaimLost) as caught:
             turn.commit(release=True)
         assert (caught.value.session, caught.value.claim) == (busy, "nobody's claim")

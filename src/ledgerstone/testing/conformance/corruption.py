@@ -1,4 +1,4 @@
-"""What is stored and can not be read is named, never guessed and never skipped."""
+"""What is stored and cannot be read is named, never guessed and never skipped."""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ class TestDrafts(OnASession):
             draft.write(CHUNK)
             found = backend.store.drafts.list(session)
             assert [(d.id, d.text) for d in found] == [("d1", CHUNK + CHUNK)]
+        turn.discard()
 
     def test_a_draft_is_found_after_a_crash_and_a_reopening(
         self, backend: Bed, session: str

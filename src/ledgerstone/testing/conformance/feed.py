@@ -199,7 +199,7 @@ class TestFeedAfterPurge:
     def test_what_is_left_of_it_says_nothing(self, backend: Bed) -> None:
         say(backend, "a")
         purge(backend, "a")
-        counts = backend.store.admin.health().counts
+        counts = backend.store.admin.stats().counts
         assert {counts[name] for name in ("sessions", "nodes", "turns")} == {0}
         assert not backend.store.admin.verify().defects
         assert backend.store.feed.read().entries == []

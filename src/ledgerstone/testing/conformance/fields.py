@@ -39,7 +39,7 @@ TYPED: list[AnyPart] = [
     Source(url="https://example.org", title="T", id="src", text="snippet"),
     File(url="https://example.org/f", media_type="text/plain", name="f.txt"),
     Image(data="aGk=", media_type="image/png", detail="high"),
-    Audio(blob="elsewhere:a.wav", transcript="hi"),
+    Audio(url="https://example.org/a.wav", transcript="hi"),
     Video(url="https://example.org/v"),
     Code("print(1)", language="python"),
     Json({"any": ["thing", 1.5, None]}),

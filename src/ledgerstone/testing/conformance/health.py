@@ -23,11 +23,22 @@ class TestHealth:
     @pytest.mark.promise(185)
     def test_looking_leaves_no_trace(self, backend: Bed) -> None:
         backend.store.messages.append("s", user("hi"), create=True)
-        first = backend.store.admin.health()
+        first = backend.store.admin.stats()
         with backend.unchanged("s"):
-            second = backend.store.admin.health()
-        assert second.counts == first.counts
+            health = backend.store.admin.health()
+        assert health == backend.store.admin.health()
+        assert backend.store.admin.stats().counts == first.counts
         assert backend.store.sessions.count(deleted=True) == 1
+
+    @pytest.mark.promise(184)
+    def test_stats_count_what_all_tenants_have(self, backend: Bed) -> None:
+        assert backend.store.admin.stats().counts["sessions"] == 0
+        for name in ("default", "acme"):
+            store = backend.store.for_tenant(name)
+            store.messages.append("s", user("hi"), create=True)
+            store.messages.append("s", user("again"))
+        counts = backend.store.admin.stats().counts
+        assert (counts["sessions"], counts["nodes"], counts["turns"]) == (2, 4, 4)
 
     @pytest.mark.promise(186)
     def test_a_backend_has_a_name_and_says_whether_it_needs_a_network(self, backend: Bed) -> None:

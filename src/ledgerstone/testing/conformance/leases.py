@@ -16,9 +16,16 @@ from ledgerstone.records.leases import Lease
 from ledgerstone.testing.bed import Bed
 
 
-def take(backend: Bed, owner: str = "ann", ttl_s: float = 60, session: str = "s") -> Lease:
+def take(
+    backend: Bed,
+    owner: str = "ann",
+    ttl_s: float = 60,
+    session: str = "s",
+    *,
+    reenter: bool = False,
+) -> Lease:
     """A lease that must be granted."""
-    lease = backend.store.leases.take(session, owner=owner, ttl_s=ttl_s)
+    lease = backend.store.leases.take(session, owner=owner, ttl_s=ttl_s, reenter=reenter)
     assert lease is not None
     return lease
 
@@ -70,41 +77,86 @@ class TestTakingALease(OnALeasedSession):
         lease = take(backend)
         with backend.unchanged(session):
             assert backend.store.leases.take(session, owner="bob") is None
-            assert backend.store.leases.take(session, owner="bob", fresh=True) is None
+            assert backend.store.leases.take(session, owner="bob", reenter=True) is None
         assert backend.store.leases.get(session) == lease
 
     @pytest.mark.promise(123)
-    def test_the_same_owner_gets_the_same_token_and_fence_again(
+    def test_who_re_enters_gets_the_same_token_and_fence_again(
         self, backend: Bed, session: str
     ) -> None:
         first = take(backend, ttl_s=60)
         backend.clock.advance(5)
-        again = take(backend, ttl_s=60)
+        again = take(backend, ttl_s=60, reenter=True)
         assert (again.token, again.fence) == (first.token, first.fence)
         assert again.expires_us == first.expires_us + 5_000_000
 
     @pytest.mark.promise(123)
-    def test_taking_again_never_shortens_the_lease(self, backend: Bed, session: str) -> None:
+    def test_re_entering_never_shortens_the_lease(self, backend: Bed, session: str) -> None:
         first = take(backend, ttl_s=60)
-        assert take(backend, ttl_s=1).expires_us == first.expires_us
+        assert take(backend, ttl_s=1, reenter=True).expires_us == first.expires_us
 
-    @pytest.mark.promise(123, 124)
-    def test_fresh_mints_a_new_fence_even_for_the_same_owner(
+    @pytest.mark.promise(123, 204)
+    @pytest.mark.parametrize("end", ["expired", "released", "never held"])
+    def test_who_re_enters_what_nobody_holds_gets_a_new_fence(
+        self, backend: Bed, session: str, end: str
+    ) -> None:
+        before = 0
+        if end != "never held":
+            first = take(backend, ttl_s=10)
+            before = first.fence
+            backend.clock.advance(10 if end == "expired" else 0)
+            backend.store.leases.release(first) if end == "released" else None
+        assert take(backend, reenter=True).fence == before + 1
+
+    @pytest.mark.promise(124, 204)
+    def test_every_grant_is_a_new_fence_and_token_also_for_the_same_owner(
         self, backend: Bed, session: str
     ) -> None:
         zombie = take(backend)
-        lease = backend.store.leases.take(session, owner="ann", fresh=True)
-        assert lease is not None
-        assert lease.fence == zombie.fence + 1
+        lease = take(backend)
+        assert (lease.fence, lease.owner) == (zombie.fence + 1, zombie.owner)
         assert lease.token != zombie.token
         with backend.unchanged(session), pytest.raises(Fenced):
             backend.store.messages.append(session, user("late"), lease=zombie)
+        with pytest.raises(Fenced):
+            backend.store.leases.renew(zombie)
+        assert backend.store.leases.release(zombie) is False
+        backend.store.messages.append(session, user("mine"), lease=lease)
+
+    @pytest.mark.promise(204)
+    def test_a_restarted_worker_never_shares_a_fence_with_its_former_self(
+        self, backend: Bed, session: str
+    ) -> None:
+        store = backend.store
+        store.work.enqueue(session, "job")
+        former = store.work.take(owner="pod-0")
+        assert former is not None
+        for again in range(2, 5):
+            restarted = take(backend, "pod-0")
+            assert restarted.fence == again
+            with backend.unchanged(session), pytest.raises(Fenced):
+                store.messages.append(session, user("zombie"), lease=former.lease)
+        with store.leases.hold(session, owner="pod-0", heartbeat=False) as held:
+            assert held.fence == 5
+            with backend.unchanged(session), pytest.raises(Fenced):
+                store.messages.append(session, user("zombie"), lease=restarted)
+            claim = store.work.claim(held)
+            assert claim is not None
+            assert claim.fence == held.fence
+
+    @pytest.mark.promise(204)
+    def test_take_and_hold_last_a_minute_by_default(self, backend: Bed, session: str) -> None:
+        minute_us = 60_000_000
+        lease = backend.store.leases.take(session)
+        assert lease is not None
+        assert lease.expires_us - lease.claimed_us == minute_us
+        backend.store.leases.release(lease)
+        with backend.store.leases.hold(session, heartbeat=False) as held:
+            assert held.expires_us - held.lease.claimed_us == minute_us
 
     def test_the_same_command_again_is_the_same_grant(self, backend: Bed, session: str) -> None:
         """A lost answer is asked for again; that must not cost the asker its own fence."""
-        command = TakeLease(
-            tenant="default", session=session, owner="ann", token="t", ttl_us=5, fresh=True
-        )
+        command = TakeLease(tenant="default", session=session, owner="ann", token="t", ttl_us=5)
         first = backend.write(command)
         assert first is not None
         assert backend.write(command) == first
@@ -228,20 +280,6 @@ class TestRenewingAndReleasing(OnALeasedSession):
     def test_a_lease_names_its_four_identity_fields(self, backend: Bed, session: str) -> None:
         lease = take(backend)
         assert lease.identity() == (session, "ann", lease.token, lease.fence)
-
-    def test_an_operator_can_break_a_lease(self, backend: Bed, session: str) -> None:
-        lease = take(backend)
-        assert backend.store.leases.break_(session, by="ops", reason="stuck") is True
-        assert backend.store.leases.get(session) is None
-        with backend.unchanged(session), pytest.raises(Fenced):
-            backend.store.messages.append(session, user("late"), lease=lease)
-        assert take(backend, "bob").fence > lease.fence + 1
-        notes = backend.store.nodes.notes(session, ["ledger.lease"])["ledger.lease"]
-        assert [note.body for note in notes.values()] == [{"by": "ops", "reason": "stuck"}]
-
-    def test_breaking_what_nobody_holds_does_nothing(self, backend: Bed, session: str) -> None:
-        assert backend.store.leases.break_(session, by="ops", reason="none") is False
-        assert take(backend).fence == 1
 
 
 def _altered(lease: Lease, field: str) -> Lease:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ledgerstone import tool_call, user
+from ledgerstone import Store, tool_call, user
 from ledgerstone.codec import BODY_BYTES_MAX, DEPTH_MAX, parse_strict
 from ledgerstone.errors import InvalidValue, Misuse
 from ledgerstone.records.nodes import Node
@@ -54,6 +56,23 @@ REFUSED: dict[str, Any] = {
     "a set": {1},
     "an object": object(),
     "a key that is no text": {1: 2},
+}
+
+MIB = 1 << 20
+# Where a value of any length may be given.
+TOO_LONG: dict[str, Callable[[Store, list[str]], Any]] = {
+    "texts": lambda s, long: s.messages.append("s", user(list(long))),
+    "a message's metadata": lambda s, long: s.messages.append("s", user("x", metadata={"v": long})),
+    "a tool's answer": lambda s, long: s.turns.begin("s").tool("c", {"v": [long]}),
+    "arguments": lambda s, long: s.turns.begin("s").assistant([tool_call("t", {"v": long})]),
+    "a node": lambda s, long: s.nodes.append("s", Node(kind="event", body=[{"v": long}])),
+    "state": lambda s, long: s.turns.begin("s").state(v=long),
+    "a config": lambda s, long: s.turns.begin("s").head(config=long),
+    "a value": lambda s, long: s.turns.begin("s").value(long),
+    "work": lambda s, long: s.work.enqueue("s", long),
+    "a run": lambda s, long: s.runs.create("s", input=long),
+    "a session": lambda s, long: s.sessions.update("s", metadata={"v": long}),
+    "a memory": lambda s, long: s.memories.put(("a",), "k", {"v": long}),
 }
 
 
@@ -137,6 +156,21 @@ class TestOddValues(Refusing):
             backend, lambda s: s.messages.append("s", user("x" * (BODY_BYTES_MAX + 1)))
         )
         assert error.field == "message"
+
+    @pytest.mark.parametrize("way", TOO_LONG)
+    def test_what_is_far_too_long_is_refused_before_it_is_encoded(
+        self, backend: Bed, session: str, way: str
+    ) -> None:
+        """A gigabyte would take seconds and as much memory again."""
+        shared = ["x" * MIB] * 128
+        tracemalloc.start()
+        try:
+            error = self.refused(backend, lambda s: TOO_LONG[way](s, shared))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert f"at most {BODY_BYTES_MAX} allowed" in str(error)
+        assert peak < 8 * MIB
 
 
 class TestJsonFromOutside:

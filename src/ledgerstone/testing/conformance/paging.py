@@ -9,7 +9,7 @@ import pytest
 from ledgerstone import assistant, user
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.messages import Message
-from ledgerstone.records.sessions import SeqRange
+from ledgerstone.records.sessions import Page, SeqRange
 from ledgerstone.testing.bed import Bed
 
 __all__ = ["TestReading", "TestPages", "TestRanges", "TestByRun"]
@@ -115,6 +115,26 @@ class TestReading:
 
 class TestPages:
     """Pages from either end, by offset or cursor."""
+
+    @pytest.mark.promise(45)
+    @pytest.mark.parametrize(("limit", "wanted"), [(1000, 200), (7, 7)])
+    def test_a_page_tells_the_limit_that_was_applied(
+        self, backend: Bed, limit: int, wanted: int
+    ) -> None:
+        start(backend, LONG)
+        store = backend.store
+        page = store.messages.list("s", limit=limit)
+        assert (page.limit, len(page), page.has_more) == (wanted, wanted, True)
+        pages: list[Page[Any]] = [
+            store.messages.list("s", limit=limit, cursor=page.cursor),
+            store.messages.list("nowhere", limit=limit),
+            store.sessions.list(limit=limit),
+            store.runs.list(limit=limit),
+            store.tickets.list(limit=limit),
+            store.tickets.inbox(limit=limit),
+            store.work.dead(limit=limit),
+        ]
+        assert [one.limit for one in pages] == [wanted] * len(pages)
 
     @pytest.mark.promise(55, 71)
     def test_a_page_starts_at_the_first_message_and_has_fifty(self, backend: Bed) -> None:

@@ -99,7 +99,9 @@ class TestPrices:
         for given in (path, str(path)):
             store = priced(backend, given)
             assert store._handle.equipment.prices.as_of == "2026-01-01"
-            assert store.turns.begin("s").use("big", Usage(1000)).cost == Cost(3_000_000, "EUR")
+            turn = store.turns.begin("s")
+            assert turn.use("big", Usage(1000)).cost == Cost(3_000_000, "EUR")
+            turn.discard()
         path.write_text('{"big": {"input": 1, "input": 2, "output": 1}}')
         with pytest.raises(InvalidValue):
             priced(backend, path)
@@ -108,6 +110,7 @@ class TestPrices:
     def test_no_prices_at_all(self, backend: Bed) -> None:
         turn = priced(backend, {}).turns.begin("s")
         assert turn.use("gpt-4o", Usage(1)).cost is None
+        turn.discard()
 
     @pytest.mark.promise(158)
     def test_how_a_model_is_found(self, backend: Bed) -> None:
@@ -141,7 +144,9 @@ class TestPrices:
         prices = Prices.built_in()
         assert prices.as_of
         assert len(prices) >= 48
-        entry = backend.store.turns.begin("s").use("gpt-4o-2024-08-06", Usage(1000, 100))
+        turn = backend.store.turns.begin("s")
+        entry = turn.use("gpt-4o-2024-08-06", Usage(1000, 100))
+        turn.discard()
         assert entry.cost == Cost(2_500_000 + 1_000_000)
         assert prices.find("gpt-4o-2024-05-13") != prices.find("gpt-4o")
         assert prices.find("gpt-5-pro") != prices.find("gpt-5")

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ledgerstone import user
+from ledgerstone import Store, user
+from ledgerstone.commands import Command
 from ledgerstone.errors import Fenced, InvalidValue
+from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
+from ledgerstone.testing.wrappers import Wrapper
 
 JUMP = 1 << 20
+
+
+class Counting(Wrapper):
+    """Notes the names of all commands."""
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.written: list[str] = []
+
+    def write(self, command: Command[Any]) -> Any:
+        self.written.append(type(command).__name__)
+        return super().write(command)
 
 
 class TestAfterARestore:
@@ -57,6 +74,33 @@ class TestAfterARestore:
             assert lease.fence == last + JUMP + 5 + 1
         assert store.admin.verify().ok
         assert store.for_tenant("other").admin.after_restore() == 0
+
+    @pytest.mark.promise(124)
+    def test_all_sessions_of_the_tenant_in_one_command(self, backend: Bed) -> None:
+        """Deleted ones and those with work too; not those of another tenant."""
+        counting = Counting(backend.port)
+        store, other = Store(counting, clock=backend.clock), backend.store.for_tenant("other")
+        for n in range(5):
+            store.messages.append(f"s{n}", user("hi"), create=True)
+            store.work.enqueue(f"s{n}", n, available_at=backend.clock.now_us() + n * 1_000_000)
+            assert store.leases.take(f"s{n}", owner="ann", ttl_s=60) is not None
+        other.messages.append("s0", user("hi"), create=True)
+        theirs = other.leases.take("s0", owner="eve", ttl_s=60)
+        assert theirs is not None
+        store.sessions.delete("s4")
+        counting.written.clear()
+        assert store.admin.after_restore() == 5
+        assert counting.written == ["RaiseFences"]
+        heads = [backend.store.sessions.head(f"s{n}") for n in range(4)]
+        assert [head and head.fence for head in heads] == [1 + JUMP] * 4
+        assert other.leases.get("s0") == theirs
+        for n in range(4):
+            taken = store.work.take(owner="bob")
+            assert taken is not None, n
+            assert (taken.lease.session, taken.lease.fence) == (f"s{n}", JUMP + 2)
+            backend.clock.advance(1)
+        store.sessions.restore("s4")
+        assert store.admin.verify().ok
 
     @pytest.mark.promise(124)
     def test_it_needs_a_jump(self, backend: Bed) -> None:

@@ -16,9 +16,10 @@ from ledgerstone.commands.attachments import ListAttachments
 from ledgerstone.commands.blobs import CountBlobs, GetBlob
 from ledgerstone.commands.embeddings import ListEmbeddings, ListSpaces
 from ledgerstone.commands.evidence import LoadEvidence
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.memories import SearchMemories
-from ledgerstone.commands.usage import GetStats, ListBudgets, ListUsage
-from ledgerstone.errors import BlobNotFound, NotFound, SessionNotFound
+from ledgerstone.commands.usage import FindBudgets, GetStats, ListBudgets, ListUsage
+from ledgerstone.errors import BlobNotFound, Misuse, NotFound, OutcomeUnknown, SessionNotFound
 from ledgerstone.records.memories import Forget
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
@@ -98,6 +99,7 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "usage.budget": (lambda s: s.usage.budget(tokens=1, id="g1").spent_tokens, 0),
     "usage.budgets": (lambda s: s.usage.budgets(), []),
     "usage.drop_budget": (lambda s: s.usage.drop_budget("g1"), False),
+    "usage.check": (lambda s: s.usage.check(Usage(2000), session="s"), []),
     "usage.remaining": (lambda s: s.usage.remaining("s"), []),
     "memories.get": (lambda s: s.memories.get(("a",), "k"), None),
     "memories.get and touch": (lambda s: s.memories.get(("a",), "k", touch=True), None),
@@ -119,6 +121,10 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "messages.context": (lambda s: s.messages.context("s").messages, []),
     "messages.should_compact": (lambda s: s.messages.should_compact("s"), False),
     "sessions.stats": (lambda s: s.sessions.stats("s"), Stats(session="s")),
+    "admin.tenants": (lambda s: s.admin.tenants(), Misuse),
+    "admin.stats": (lambda s: s.admin.stats(), Misuse),
+    "admin.backup": (lambda s: s.admin.backup("never-made.db"), Misuse),
+    "admin.health": (lambda s: (s.admin.health().ok, s.admin.health().warnings), (True, [])),
     "admin.gc": (lambda s: s.admin.gc(older_than_s=0, attachments_older_than_s=0).deleted, 0),
 }
 # What `security` leaves out of the older namespaces.
@@ -137,6 +143,10 @@ FOREIGN |= {
     "sessions.put": (lambda s: s.sessions.put(Session(id="s")).title, None),
     "tickets.inbox": (lambda s: s.tickets.inbox().items, []),
     "turns.begin": (lambda s: s.turns.begin("s").commit(), SessionNotFound),
+    "turns.outcome": (
+        lambda s: s.turns.outcome(OutcomeUnknown("lost", session="s", turn="t1")),
+        None,
+    ),
     "turns.commit": (lambda s: s.turns.commit("s", [user("x")]), SessionNotFound),
     "turns.checkpoint": (lambda s: s.turns.checkpoint("s", [], RUN).revision, 1),
     "leases.hold": (lambda s: _held(s.leases.hold("s")), SessionNotFound),
@@ -168,14 +178,13 @@ FOREIGN |= {
 BUILT_ON = {
     "admin.after_restore",
     "admin.copy_to",
-    "admin.health",
     "admin.root",
-    "admin.tenants",
     "executions.run",
     "feed.follow",
     "work.abandon",
     "work.fail",
     "work.hold",
+    "work.park",
     "work.renew",
 }
 
@@ -196,6 +205,7 @@ def everything() -> list[Query[Any]]:
         GetStats(session="s", **common),
         ListUsage(session="s", **common),
         ListBudgets(**common),
+        FindBudgets(session="s", **common),
     ]
 
 
@@ -206,7 +216,7 @@ def fill(store: Store) -> None:
     store.branches.create("s", "side", at="m1")
     store.runs.create("s", id="r1")
     attached = store.attachments.put("s", DATA)
-    with store.turns.begin("s") as turn:
+    with store.turns.begin("s", id="t1") as turn:
         turn.user("see this")
         turn.attach(attached)
         turn.use("m", Usage(5, 5), cost=Cost(7))
@@ -245,6 +255,37 @@ class TestTenantsOfWhatIsKept:
             store.embeddings.put([1.0, 0.0], id=id)
         for store, id in ((backend.store, "mine"), (stranger, "theirs"), (backend.store, "mine")):
             assert [found.embedding.id for found in store.embeddings.search([1.0, 0.0])] == [id]
+
+    @pytest.mark.promise(14, 193)
+    def test_the_operators_handle_is_the_one_that_was_opened(self, backend: Bed) -> None:
+        """Without a tenant, or without naming one; what is derived from it is a tenant's."""
+        fill(backend.store)
+        for operator in (backend.store, Store(backend.port, tenant=None), Store(backend.port)):
+            assert operator.admin.tenants() == [TENANT]
+            assert operator.admin.stats().counts["sessions"] == 1
+        for tenants in (
+            backend.store.for_tenant(TENANT),
+            backend.store.for_tenant("acme"),
+            Store(backend.port, tenant="acme"),
+            Store(backend.port, tenant=None).for_tenant(TENANT),
+        ):
+            for call in (tenants.admin.tenants, tenants.admin.stats):
+                with pytest.raises(Misuse, match=r"call it on the store that Store\.open"):
+                    call()
+            assert tenants.admin.health().ok
+
+    @pytest.mark.promise(14, 193)
+    def test_positions_of_the_feed_are_the_operators(self, backend: Bed) -> None:
+        fill(backend.store)
+        assert all(entry.pos for entry in backend.store.feed.read().entries)
+        tenants = backend.store.for_tenant(TENANT)
+        assert {entry.pos for entry in tenants.feed.read().entries} == {0}
+        assert {entry.pos for entry in tenants.feed.read(session="s").entries} == {0}
+        assert next(iter(tenants.feed.follow())).pos == 0
+        for query in (ReadFeed(tenant=TENANT), FeedEnd(tenant=TENANT)):
+            with pytest.raises(Misuse):
+                tenants.read(query)
+            assert backend.store.read(query)
 
     def test_no_method_is_missing_here(self, backend: Bed) -> None:
         """A new method says first what a stranger gets."""

@@ -206,6 +206,7 @@ class TestAsking(OnATicket):
         with pytest.raises(InvalidValue) as caught:
             turn.ask("c1")
         assert caught.value.field == "id"
+        turn.discard()
 
 
 class TestDeciding(OnATicket):

@@ -1,4 +1,4 @@
-"""Time travel: a session as it was after each of its commits; and the proof of its history."""
+"""Time travel: a session as it was after each of its commits; and the check of its history."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class TestVerifying:
         assert rows[-1].link == head.link
 
     def test_the_same_words_in_two_sessions_have_different_links(self, backend: Bed) -> None:
-        """Commitments are salted: equal content can not be recognised by its hash."""
+        """Commitments are salted: equal content cannot be recognised by its hash."""
         for session in ("a", "b"):
             backend.store.turns.begin(session, create=True)
             backend.store.messages.append(session, user("the same", id="m"), create=True)

@@ -128,6 +128,7 @@ class TestCommitting(OnASession):
             turn = backend.store.turns.begin(session)
             turn.user("not yet")
             turn.state(k=1)
+            turn.discard()
 
     def test_a_clean_block_commits_and_a_broken_one_does_not(
         self, backend: Bed, session: str

@@ -224,3 +224,104 @@ def assert_exact(store: Store, records: list[UsageRecord]) -> None:
             for line in store.usage.summary(by=by, since=since, until=until):
                 found[str(line.by["model"]), str(line.by["day"])] += line.usage.input
             assert found == wanted, (by, since, until)
+
+
+MOST = 2**53 - 1
+"""The greatest count of one use."""
+USES = 511
+"""So many of them stay below the bound of one day."""
+
+
+def use_most(store: Store, session: str) -> None:
+    """As much as one line of a day can hold, in one turn."""
+    with store.turns.begin(session, create=True) as turn:
+        for _ in range(USES):
+            usage = Usage(MOST, MOST, MOST, MOST, MOST, MOST)
+            turn.use("m", usage, cost=Cost(MOST))
+
+
+class TestSumsBeyond64Bits:
+    """Each line fits in 64 bits; what they come to does not, and is exact all the same."""
+
+    @pytest.mark.promise(158, 159)
+    def test_across_sessions(self, backend: Bed) -> None:
+        for n in range(3):
+            use_most(backend.store, f"s{n}")
+        store = backend.reopen()
+        total = 3 * USES * MOST
+        assert total > 2**63
+        for by in ("model", (), "day", "user", "run"):
+            (found,) = store.usage.summary(by=by)
+            assert found.usage == Usage(total, total, total, total, total, total), by
+            assert found.costs == [Cost(total)]
+            assert found.calls == 3 * USES
+        assert len(store.usage.summary(by="session")) == 3
+        assert store.admin.verify().ok
+
+    @pytest.mark.promise(158, 159)
+    def test_over_the_days_of_one_session(self, backend: Bed) -> None:
+        for _ in range(5):
+            use_most(backend.store, "s")
+            backend.clock.advance(DAY_S)
+        store, total = backend.reopen(), 5 * USES * MOST
+        assert total > 2**64
+        stats = store.sessions.stats("s")
+        assert (stats.usage.input, stats.costs) == (total, [Cost(total)])
+        (found,) = store.usage.summary(by=(), since=to_us(datetime(2020, 1, 1, 12, tzinfo=UTC)))
+        assert found.usage.total == total
+        head = store.sessions.head("s")
+        assert head is not None
+        assert store.admin.verify().ok
+        assert store.usage.delete("s").records == 5 * USES
+
+    @pytest.mark.promise(158, 159)
+    def test_corrections_bring_it_back(self, backend: Bed) -> None:
+        store = backend.store
+        for name in ("a", "b", "c"):
+            use_most(store, name)
+            with store.turns.begin(name) as turn:
+                turn.use("m", Usage(-5, -7), cost=Cost(-9), correction=True)
+        (found,) = store.usage.summary()
+        assert found.usage.input == 3 * (USES * MOST - 5)
+        assert found.usage.total == 3 * (USES * MOST - 12)
+        assert found.costs == [Cost(3 * (USES * MOST - 9))]
+
+    @pytest.mark.promise(160)
+    def test_a_budget_refuses_what_it_cannot_count(self, backend: Bed) -> None:
+        store = backend.store
+        store.usage.budget(cost=Cost(1), tokens=1, id="g", mode="refuse_commit")
+        for name in ("a", "b"):
+            with store.turns.begin(name, create=True) as turn:
+                for _ in range(USES):
+                    turn.use("m", Usage(MOST, total=MOST), cost=Cost(MOST), over_budget=True)
+        (before,) = store.usage.budgets()
+        assert (before.spent_nano, before.spent_tokens) == (2 * USES * MOST,) * 2
+        turn = store.turns.begin("c", create=True)
+        for _ in range(3):
+            turn.use("m", Usage(MOST, total=MOST), cost=Cost(MOST), over_budget=True)
+        with pytest.raises(InvalidValue, match="budget would be 2"):
+            turn.commit()
+        assert store.usage.budgets() == [before]
+        assert store.sessions.get("c") is None
+        store.usage.drop_budget("g")
+        use_most(store, "c")
+        with pytest.raises(InvalidValue, match="budget would be 2"):
+            store.usage.budget(cost=Cost(1), tokens=1, id="g")
+        assert store.usage.budgets() == []
+        assert store.admin.verify().ok
+
+    @pytest.mark.promise(158)
+    def test_the_time_of_tool_calls(self, backend: Bed) -> None:
+        store = backend.store
+        store.messages.append("s", user("hi"), create=True)
+        for n, duration_ms in enumerate((2**61, 2**61 - 1)):
+            started = store.executions.start("s", call_id=f"c{n}", tool="t", arguments={})
+            store.executions.finish(started, result=1, duration_ms=duration_ms)
+        stats = store.sessions.stats("s")
+        assert stats.average_duration_ms == (2**62 - 1) // 2
+        for duration_ms in (1, 2**62, 2**63 - 1):
+            started = store.executions.start("s", call_id=str(duration_ms), tool="t", arguments={})
+            with pytest.raises(InvalidValue, match="2"):
+                store.executions.finish(started, result=1, duration_ms=duration_ms)
+        assert store.sessions.stats("s").average_duration_ms == stats.average_duration_ms
+        assert store.admin.verify().ok

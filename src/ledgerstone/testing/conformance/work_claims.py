@@ -148,6 +148,65 @@ class TestClaiming(OnASession):
         assert names(found.claims) == ["w1"]
 
 
+class TestCompletingNeedsTheToken(OnASession):
+    @pytest.mark.promise(202)
+    @pytest.mark.parametrize("batches", [1, 3])
+    def test_a_wrong_token_is_lost_also_under_the_right_lease(
+        self, backend: Bed, session: str, batches: int
+    ) -> None:
+        store = backend.store
+        for n in range(batches):
+            store.work.enqueue(session, n, id=f"w{n}", slot="join", merge="payload")
+        lease = take(backend)
+        claim = claimed(backend, lease, max=batches)
+        assert len(claim.batches) == batches
+        guessed = store.turns.begin(lease)
+        guessed.complete(replace(claim, token="a guess"))
+        guessed.assistant("done")
+        with backend.unchanged(session), pytest.raises(ClaimLost) as caught:
+            guessed.commit()
+        assert (caught.value.session, caught.value.claim) == (session, claim.id)
+        complete(backend, lease, claim)
+        assert store.work.list(session) == []
+
+    @pytest.mark.promise(202)
+    def test_the_token_of_another_claim_is_a_wrong_one(self, backend: Bed, session: str) -> None:
+        fill(backend, 2)
+        lease = take(backend)
+        first, second = claimed(backend, lease), claimed(backend, lease)
+        turn = backend.store.turns.begin(lease)
+        turn.complete(replace(first, token=second.token))
+        with backend.unchanged(session), pytest.raises(ClaimLost):
+            turn.commit()
+
+    @pytest.mark.promise(202)
+    def test_what_was_failed_and_claimed_again_under_the_same_name_has_a_new_token(
+        self, backend: Bed, session: str
+    ) -> None:
+        """Of the same lease and claim id, made by another process: only the token tells them."""
+        fill(backend, 1)
+        lease, other = take(backend), backend.open()
+        old = claimed(backend, lease, id="c")
+        other.work.fail(old, "again", delay_s=0)
+        new = other.work.claim(lease, id="c")
+        assert new is not None
+        assert new.token != old.token
+        turn = backend.store.turns.begin(lease)
+        turn.complete(old)
+        with backend.unchanged(session), pytest.raises(ClaimLost):
+            turn.commit()
+        complete(backend, lease, new)
+        assert backend.store.work.list(session) == []
+
+    @pytest.mark.promise(202)
+    def test_the_id_alone_does_not_complete_a_claim(self, backend: Bed, session: str) -> None:
+        fill(backend, 1)
+        lease = take(backend)
+        claim = claimed(backend, lease)
+        with pytest.raises(InvalidValue, match="a Claim expected"):
+            backend.store.turns.begin(lease).complete(claim.id)  # type: ignore[arg-type]
+
+
 class TestClaimsEnd(OnASession):
     @pytest.mark.promise(142)
     def test_a_renewed_claim_ends_later(self, backend: Bed, session: str) -> None:

@@ -5,7 +5,7 @@ one byte changed, opened, read from end to end and verified. Good outcomes are:
 
     harmless   every answer is what it was
     refused    at least one answer is a typed error, the others are what they were
-    found      an answer differs, and verify names a defect (or can not read on)
+    found      an answer differs, and verify names a defect (or cannot read on)
     lost tail  in a log: every session stands where it once stood, as after a crash
 
 Everything else is a violation: another answer that verify vouches for, an error of the driver, a

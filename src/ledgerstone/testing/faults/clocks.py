@@ -108,7 +108,7 @@ class Walk:
                 owner=owner,
                 token=token,
                 ttl_us=TTL_US,
-                fresh=self._random.random() < 0.5,
+                reenter=self._random.random() < 0.5,
             )
         )
         if lease is None:

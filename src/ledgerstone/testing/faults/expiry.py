@@ -96,7 +96,7 @@ def try_as_a_stranger(backend: Backend, tries: int, seed: int) -> Iterator[str]:
 
 
 def _granted(backend: Backend, session: str, token: str) -> Lease:
-    lease = backend.write(replace(_take(session, "owner", token, LONG_US), fresh=True))
+    lease = backend.write(_take(session, "owner", token, LONG_US))
     assert lease is not None, "only one owner takes this session"
     return lease
 

@@ -36,7 +36,7 @@ class Grants:
             session = f"s{self._random.randrange(SESSIONS)}"
             self._disturb(session, reopen=number == count // 2)
             self._store.sessions.ensure(session)
-            lease = self._store.leases.take(session, owner="me", fresh=True)
+            lease = self._store.leases.take(session, owner="me")
             assert lease is not None, "nobody else takes leases here"
             if lease.fence <= self._highest.get(session, 0):
                 yield f"grant {number}: {session} got {lease.fence} after {self._highest[session]}"

@@ -51,6 +51,9 @@ class FolderDisk(file_disk.Disk):
         self._full = False
         self.waiting = False
 
+    def random(self, count: int) -> bytes:
+        return bytes(count)  # A simulation is repeated to the byte.
+
     # --- for the harness
 
     def watch(self, root: Path) -> None:

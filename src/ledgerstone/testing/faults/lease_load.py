@@ -81,8 +81,9 @@ def _drawn(
     if call == "get":
         return Op(session=session, call="get"), GetLease(**where)
     if call == "take" or (lease is None and call in ("renew", "release")):
-        op = Op(session=session, call="take", owner=worker, token=name, ttl_us=ttl_us)
-        return op, TakeLease(owner=worker, token=name, ttl_us=ttl_us, **where)
+        grant: dict[str, Any] = {"owner": worker, "token": name, "ttl_us": ttl_us}
+        grant["reenter"] = random.random() < 0.5
+        return Op(session=session, call="take", **grant), TakeLease(**grant, **where)
     if call == "free" or lease is None:
         return Op(session=session, call="commit"), commit_of(session, name, "x")
     identity: dict[str, Any] = {"owner": lease.owner, "token": lease.token, "fence": lease.fence}

@@ -34,6 +34,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     fence: int | None = None
     ttl_us: int = 0
+    reenter: bool = False
     start_s: float = 0.0
     end_s: float = 0.0
     start_us: int = 0
@@ -121,7 +122,7 @@ def _following(ops: list[Op], place: _Place, rules: Rules) -> Iterator[_Place]:
 
 
 def steps(head: Head, op: Op) -> Iterator[Head]:
-    """Where the call leads from here when it answers as recorded; nothing when it can not."""
+    """Where the call leads from here when it answers as recorded; nothing when it cannot."""
     for live in lives(head, op):
         yield from _RULES[op.call](head, op, live)
 
@@ -135,7 +136,7 @@ def lives(head: Head, op: Op) -> Iterator[bool]:
 
 
 def _take(head: Head, op: Op, live: bool) -> Iterator[Head]:
-    if not live:
+    if not live or (head.owner == op.owner and not op.reenter):
         granted = Head(head.fence + 1, op.owner, op.token, op.got_expires_us, head.revision)
         if answers(op, granted) and is_end(op):
             yield granted

@@ -145,9 +145,17 @@ class Caller:
 
 
 def cut_often(
-    backend: Backend, proxy: Proxy, straight: Backend, *, cuts: int, at: bytes, seed: int
+    backend: Backend,
+    proxy: Proxy,
+    straight: Backend,
+    *,
+    cuts: int,
+    at: bytes,
+    seed: int,
+    until_found: bool = False,
 ) -> Tally:
-    """Cut the wire so many times; `straight` is another handle of the store, not through it."""
+    """Cut the wire `cuts` times, or until a violation is found. `straight` is another handle of the
+    store, not through the wire."""
     random = Random(seed)
     caller = Caller(backend, seed, create=at == COMMIT)
     tally, before = caller.tally, proxy.counts.cuts
@@ -158,11 +166,11 @@ def cut_often(
             proxy.cut_at(at, random.choice(list(Moment)), nth=nth)
             caller.round()
             tally.cuts = proxy.counts.cuts - before
-            if tally.cuts >= cuts:
+            if tally.cuts >= cuts or (until_found and tally.violations):
                 break
     finally:
         caller.close()
     caller.settle(straight)
-    if tally.cuts < cuts:
+    if tally.cuts < cuts and not until_found:
         tally.violations.append(f"the wire was cut {tally.cuts} times only")
     return tally

@@ -16,7 +16,14 @@ from msgspec.structs import replace
 from ledgerstone.clock import SystemClock, monotonic_s
 from ledgerstone.commands import Command, Guard, Query
 from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, RenewLease, TakeLease
-from ledgerstone.commands.work import AbandonClaim, ClaimWork, EnqueueWork, RenewClaim, TakeWork
+from ledgerstone.commands.work import (
+    AbandonClaim,
+    ClaimWork,
+    Completion,
+    EnqueueWork,
+    RenewClaim,
+    TakeWork,
+)
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.leases import Lease
@@ -153,8 +160,9 @@ class Worker:
             return replace(op, claim=again or id), asked
         if call == "complete":
             release = self._random.random() < 0.5
+            done = (Completion(claim, claim),)
             commit = replace(
-                commit_of(lease.session, id, "x", guard=guard), complete=(claim,), release=release
+                commit_of(lease.session, id, "x", guard=guard), complete=done, release=release
             )
             return replace(op, release=release), replace(commit, hash=turn_hash(commit))
         return op, _PLAIN[call](op, place, held, guard, id)

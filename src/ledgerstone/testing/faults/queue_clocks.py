@@ -21,6 +21,7 @@ from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.work import (
     AbandonClaim,
     ClaimWork,
+    Completion,
     EnqueueWork,
     FailClaim,
     ListDead,
@@ -231,7 +232,7 @@ class QueueWalk:
         items = [one.id for one in claim.batches]
         guard = Guard(lease.fence, lease.token)
         command = commit_of(lease.session, f"turn {self._count}", *items, guard=guard)
-        command = replace(command, complete=(claim.id,), release=release)
+        command = replace(command, complete=(Completion(claim.id, claim.token),), release=release)
         if self._tried(backend, replace(command, hash=turn_hash(command))) is None:
             return
         yield from self._current(lease, "completion")

@@ -76,7 +76,7 @@ def _was_busy(op: QueueOp, others: list[QueueOp]) -> bool:
 
 
 def steps(state: State, op: QueueOp) -> Iterator[State]:
-    """Where the call leads from here when it answers as recorded; nothing when it can not."""
+    """Where the call leads from here when it answers as recorded; nothing when it cannot."""
     rule = _RULES.get(op.call)
     if rule is not None:
         yield from rule(state, op)

@@ -1,4 +1,4 @@
-"""Poison: items that can not be done, and what they cost the others.
+"""Poison: items that cannot be done, and what they cost the others.
 
 One kind fails each time, the other kills whoever works on it, without a word. Workers take turns
 in rounds: in each round every one of them takes one batch and ends it. So what the others lose is
@@ -33,7 +33,7 @@ PATIENCE = 10
 """How many times as long as it should take they go on."""
 
 FAILS, KILLS = "fails", "kills"
-ERROR = "can not be done"
+ERROR = "cannot be done"
 DYING = b"dying"
 LOOK_S = 0.01
 IDLE_S = 0.005

@@ -38,6 +38,7 @@ from ledgerstone.commands.turns import (
 )
 from ledgerstone.commands.work import (
     ClaimWork,
+    Completion,
     EnqueueWork,
     FailClaim,
     NewBatch,
@@ -153,6 +154,11 @@ def token_of(claim: str) -> str:
     return f"token of {claim}"
 
 
+def completed(claim: str) -> Completion:
+    """The claim as a commit completes it."""
+    return Completion(claim, token_of(claim))
+
+
 def fail(session: str, claim: str, **rest: Any) -> FailClaim:
     """The worker gives up."""
     return FailClaim(
@@ -185,7 +191,7 @@ def _work() -> list[tuple[Command[Any], ...]]:
                 "beta",
                 "e3",
                 guard=held,
-                complete=("c3",),
+                complete=(completed("c3"),),
                 tickets=(asked,),
                 enqueue=(batch("other", "w5"),),
                 release=True,
@@ -227,7 +233,7 @@ def _play() -> list[tuple[Command[Any], ...]]:
         (RenewLease(owner="ann", token="token", fence=1, ttl_us=LEASE_US, **alpha),),
         (enqueue("alpha", "w1"),),
         (ClaimWork(claim="c1", **_worker("c1"), guard=held, **alpha),),
-        (talk("alpha", "a4", guard=held, complete=("c1",), release=True),),
+        (talk("alpha", "a4", guard=held, complete=(completed("c1"),), release=True),),
         *_work(),
         (CopySession(source="base", target=_new("forked"), whole=False, turn="fork", **place),),
         (CopySession(source="base", target=_new("copied"), whole=True, turn="copy", **place),),

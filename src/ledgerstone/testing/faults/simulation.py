@@ -49,6 +49,7 @@ from ledgerstone.testing.faults.scripts import (
     START_US,
     Step,
     batch,
+    completed,
     enqueue,
     fail,
     rich_turn,
@@ -172,7 +173,7 @@ class Author:
             lambda: AbandonClaim(**owned),
             lambda: ReplayWork(tenant=TENANT, batch=f"w{random.randint(1, 30)}"),
             lambda: talk(session, id, guard=guard, enqueue=(sent,)),
-            lambda: talk(session, id, guard=guard, complete=(claim,), release=True),
+            lambda: talk(session, id, guard=guard, complete=(completed(claim),), release=True),
         ]
         return random.choice(makers)()
 

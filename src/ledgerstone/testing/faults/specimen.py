@@ -78,7 +78,7 @@ Reading: TypeAlias = dict[str, Any]
 class Refused(msgspec.Struct, frozen=True):
     """An error in the place of an answer.
 
-    `about` is "store" when the store says it is damaged or can not answer, "question" when it says
+    `about` is "store" when the store says it is damaged or cannot answer, "question" when it says
     that there is no such thing or the like, and "raw" when the error is none of ours.
     """
 
@@ -187,7 +187,7 @@ def _decide(store: Store) -> None:
     claim = None if lease is None else store.work.claim(lease, id="claim-2")
     assert lease is not None
     assert claim is not None
-    store.work.fail(claim, "it can not be done", bury=True)
+    store.work.fail(claim, "it cannot be done", bury=True)
     store.leases.release(lease)
 
 

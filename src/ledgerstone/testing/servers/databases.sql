@@ -1,5 +1,5 @@
 -- What a test asks of a whole server. The format is that of sql/queries/sessions.sql, with one
--- difference: {name} is put in as a quoted name, since names can not be bound.
+-- difference: {name} is put in as a quoted name, since names cannot be bound.
 
 -- name: create_database()
 -- Copied as files: where they lie in memory that is faster than through the log.

@@ -86,7 +86,7 @@ def _from_proc() -> list[tuple[int, int]]:
 
 
 def forget_segment(data: Path) -> None:
-    """What a killed server can not give back itself: the one segment that guards its folder."""
+    """What a killed server cannot give back itself: the one segment that guards its folder."""
     with contextlib.suppress(OSError, IndexError):
         line = (data / "postmaster.pid").read_text().splitlines()[6]
         tool = shutil.which("ipcrm")

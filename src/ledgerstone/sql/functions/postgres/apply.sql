@@ -217,8 +217,8 @@ begin
     select ints[at[54] + r * 3 + 1] from generate_series(0, at[53] - 1) r
     where ints[at[54] + r * 3 + 3] <> (
       select count(*) from work w
-      where w.number = ints[at[54] + r * 3 + 2] and w.claim = texts[at[55] + r + 1]
-        and w.tenant = texts[ints[at[54] + r * 3 + 1] * 4 - 3])
+      where w.number = ints[at[54] + r * 3 + 2] and w.claim = texts[at[55] + r * 2 + 1]
+        and w.claim_token = texts[at[55] + r * 2 + 2] and w.tenant = texts[ints[at[54] + r * 3 + 1] * 4 - 3])
   loop
     words[_at] := 'slow';
   end loop;

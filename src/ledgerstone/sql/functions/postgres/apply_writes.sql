@@ -227,11 +227,11 @@ begin
       priority = least(r.priority, excluded.priority), due_us = least(r.due_us, excluded.due_us)
     where excluded.priority < r.priority or excluded.due_us < r.due_us;
   end if;
-  -- 14. at, number, count; claim
+  -- 14. at, number, count; claim, token
   if at[53] > 0 then
     delete from work w
     using (
-      select ints[at[54] + r * 3 + 2] as number, texts[at[55] + r + 1] as claim,
+      select ints[at[54] + r * 3 + 2] as number, texts[at[55] + r * 2 + 1] as claim,
         texts[ints[at[54] + r * 3 + 1] * 4 - 3] as tenant
       from generate_series(0, at[53] - 1) r where words[ints[at[54] + r * 3 + 1]] = 'ok' offset 0
     ) x

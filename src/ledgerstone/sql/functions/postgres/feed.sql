@@ -54,8 +54,10 @@ begin
   if _forced then
     alter table turns no force row level security;
   end if;
-  select greatest((select max(t.pos) from turns t),
-    (select s.value from store s where s.name = 'feed.mark')) / 1048576 + 1 into _last;
+  -- No row, whoever wrote it, may carry the feed beyond what a number can count.
+  select least(greatest((select max(t.pos) from turns t),
+    (select s.value from store s where s.name = 'feed.mark')), 1::bigint << 62) / 1048576 + 1
+  into _last;
   if _forced then
     alter table turns force row level security;
   end if;
@@ -65,6 +67,17 @@ begin
   return true;
 end
 $$;
+
+-- Before commits are swept: every place that was given out so far is below this mark. It takes
+-- nothing from its caller, so that a role bound to one tenant may call it with the owner's rights.
+create or replace function ledger_mark_swept() returns boolean language sql volatile
+security definer set search_path from current
+begin atomic
+  update store set value = greatest(value,
+    (pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+      + (select s.value from store s where s.name = 'feed.base')) * 1048576)
+  where name = 'feed.mark' returning true;
+end;
 
 -- After a restore: commits that are lost may have had places that somebody remembers, so the next
 -- ones come far behind them. Whoever is about to write a commit waits, and then sees the new

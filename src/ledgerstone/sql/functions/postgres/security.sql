@@ -1,8 +1,7 @@
 -- Row-level security: a role that can only touch rows of the tenant its transaction named.
 
 -- Called by the owner of the tables, again after each migration. Every table gets a policy, also
--- for its owner; one without a tenant is refused. `store` has no tenant: a role reads it, and may
--- move the feed on, as the sweep and a restore do.
+-- for its owner; one without a tenant is refused. `store` has no tenant: a role only reads it.
 create or replace function ledger_secure(role regrole) returns void language plpgsql volatile
 set search_path from current
 as $$
@@ -43,8 +42,8 @@ begin
   drop policy if exists ledger_reads on store;
   drop policy if exists ledger_sweeps on store;
   create policy ledger_reads on store for select using (true);
-  create policy ledger_sweeps on store for update using (name in ('feed.base', 'feed.mark'));
-  execute format('grant select, update on store to %s', role);
+  execute format('revoke insert, update, delete, truncate on store from %s', role);
+  execute format('grant select on store to %s', role);
 end
 $$;
 

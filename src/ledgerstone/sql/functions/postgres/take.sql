@@ -44,13 +44,19 @@ begin
       ) as priority,
       case when exists (select from work w
         where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue
-        and w.later = 0 and w.available_us <= s.floor_us) then s.floor_us
+        and w.later = 0 and w.available_us <= s.floor_us and not exists (select from work p where p.number = o.number and p.tenant = o.tenant
+          and p.claim_fence = 9223372036854775807 and (p.priority, p.seq) < (w.priority, w.seq))) then s.floor_us
       else greatest(s.floor_us, least(
         (select min(w.available_us) from work w
-          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0),
-        (select min(w.available_us) from work w
-          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1)
-      )) end as due_us
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 0
+            and not exists (select from work p where p.number = o.number and p.tenant = o.tenant
+              and p.claim_fence = 9223372036854775807 and (p.priority, p.seq) < (w.priority, w.seq))),
+        (select w.available_us from work w
+          where w.number = o.number and w.tenant = o.tenant and w.queue = o.queue and w.later = 1
+            and not exists (select from work p where p.number = o.number and p.tenant = o.tenant
+              and p.claim_fence = 9223372036854775807 and (p.priority, p.seq) < (w.priority, w.seq))
+          order by w.available_us limit 1),
+        253402300799999999)) end as due_us
     from unnest(tenants, numbers, queues, floors) s (tenant, number, queue, floor_us)
     cross join lateral (
       select x.tenant, x.number, x.queue from ready x
@@ -66,7 +72,8 @@ end
 $$;
 
 -- The next group of each session, as `choose` in rules/work.py forms it: one row per batch; `spent`
--- where one of them had its attempts, so that nothing may be claimed there. `queues` null: of all
+-- where one of them had its attempts, or one of the session waits for a decision, so that nothing may be
+-- claimed there: the handler does. `queues` null: of all
 -- queues. `fences`: claims below them are nobody's any more. The planner takes this apart and puts it
 -- into the statements that use it, so it names no search path of its own.
 create or replace function ledger_groups(
@@ -91,7 +98,9 @@ as $$
         cross join lateral (
           select v.* from ready r cross join lateral (
             select w.id, w.queue, w.delivery, w.slot, w.merge, w.priority, w.seq,
-              w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
+              w.max_attempts is not null and w.attempts >= w.max_attempts
+                or exists (select from work p where p.number = q.number and p.tenant = who
+                  and p.claim_fence = 9223372036854775807) as is_spent
             from work w
             where w.number = q.number and w.tenant = who and w.queue = r.queue and w.later = 0
               and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= clock_us
@@ -231,7 +240,9 @@ begin
         where s.number = q.number and s.tenant = who collate "POSIX" limit 1
       ) s on true
       left join lateral (
-        select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
+        select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts
+          or exists (select from work p where p.number = q.number and p.tenant = who
+            and p.claim_fence = 9223372036854775807) as is_spent
         from work w
         where w.number = q.number and w.tenant = who and w.queue = line and w.later = 0
           and w.available_us <= _clock

@@ -60,6 +60,8 @@ begin
         and h.token = texts[q.n * 5 - 4] and h.expires_us > _clock
         and not exists (select from work w
           where w.number = h.number and w.tenant = who and w.claim = texts[q.n * 5 - 3])
+        and not exists (select from work w
+          where w.number = h.number and w.tenant = who and w.claim_fence = 9223372036854775807)
       limit 1
     ) h on true
     left join lateral (

@@ -31,7 +31,8 @@
 --   embeddings vectors, of memories too; `change` is their place in the life of their space
 --   spaces     one row per model: the dimension, and what an index has to follow
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
---   store      numbers of the store itself: the version of the schema, where the feed stands
+--   store      numbers of the store itself: the version of the schema, where the feed stands, and the
+--              key that signs cursors, in halves
 --
 -- It is the schema of SQLite with every tenant in a column: row-level security and sharding ask for
 -- it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is
@@ -63,6 +64,9 @@ create table store (
 -- swept; feed.cluster: where these numbers of transactions come from.
 insert into store (name, value) values
   ('version', 0), ('feed.base', 0), ('feed.mark', 0), ('feed.cluster', 0);
+insert into store (name, value)
+select 'cursor.key.' || n, ('x' || left(md5(gen_random_uuid()::text), 16))::bit(64)::bigint
+from generate_series(1, 2) n;
 
 -- The first of `count` places in the feed. Later transactions have greater ones, so a reader that
 -- stops before the oldest transaction under way (pg_snapshot_xmin) never steps over a late commit.
@@ -524,6 +528,9 @@ create unique index work_id on work (number, id);
 create unique index work_source on work (number, source_key) where source_key is not null;
 create index work_claim on work (number, claim) where claim is not null;
 create index work_later on work (number, queue, available_us) where later = 1;
+-- A batch that waits for a decision about an execution has that one's id in the place of its claim, the
+-- highest fence there is, and is available at the end of the calendar.
+create index work_parked on work (number, priority, seq) where claim_fence = 9223372036854775807;
 
 create table ready (
   number bigint not null,

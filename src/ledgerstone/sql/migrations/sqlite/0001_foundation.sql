@@ -1,5 +1,6 @@
 -- The foundation. The whole story in one screen:
 --
+--   generation one row, on page 2, which says which log belongs to the file (docs/adr/0007)
 --   sessions   the wide, rarely written row; a small integer `number` stands for (tenant, id) below
 --   heads      one narrow row per session: all that every commit checks and moves
 --   nodes      the append-only graph; key = number << 32 | ord, ord = commit order in the session
@@ -31,12 +32,26 @@
 --   embeddings vectors, of memories too; `change` is their place in the life of their space
 --   spaces     one row per model: the dimension, and what an index has to follow
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
+--   store      numbers of the store itself: the key that signs cursors, in halves
 --
 -- `seal` is a checksum over the columns of a row that no link of the chain vouches for
 -- (docs/adr/0013); the writer's own triggers keep it (triggers/sqlite/seals.sql), `verify` compares it.
 --
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
 -- touches the same few pages (docs/adr/0006).
+
+-- The first table: its row is read from page 2 without SQLite (backends/sqlite_marks.py).
+create table generation (
+  mark blob not null
+) strict;
+insert into generation (mark) values (zeroblob(21));
+
+create table store (
+  name text primary key,
+  value integer not null
+) strict, without rowid;
+insert into store (name, value) values
+  ('cursor.key.1', random()), ('cursor.key.2', random());
 
 create table sessions (
   number integer primary key,
@@ -461,6 +476,9 @@ create unique index work_id on work (number, id);
 create unique index work_source on work (number, source_key) where source_key is not null;
 create index work_claim on work (number, claim) where claim is not null;
 create index work_later on work (number, queue, available_us) where later = 1;
+-- A batch that waits for a decision about an execution has that one's id in the place of its claim, the
+-- highest fence there is, and is available at the end of the calendar.
+create index work_parked on work (number, priority, seq) where claim_fence = 9223372036854775807;
 
 create table ready (
   number integer not null,

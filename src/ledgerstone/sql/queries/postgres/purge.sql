@@ -8,12 +8,7 @@ update sessions set purged = 1 where number = :number
 
 -- name: sweep_turns(number, limit)
 -- Some turns.
-with marked as (
-  update store set value = newest.pos
-  from (select max(pos) as pos from turns where number = :number) newest
-  where store.name = 'feed.mark' and store.value < newest.pos
-)
-delete from turns where (tenant, pos) in (
+delete from turns where (select ledger_mark_swept()) and (tenant, pos) in (
   select tenant, pos from turns where number = :number limit :limit)
 
 -- name: raise_stubs(tenant, jump)

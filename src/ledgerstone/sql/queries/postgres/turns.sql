@@ -33,3 +33,14 @@ select h.number, s.incarnation, s.deleted_us,
   (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = h.tenant)
 from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
 where s.tenant = :tenant and s.id = :id and s.purged = 0
+
+-- name: raise_fences(tenant, jump, session)
+-- The same as the shared one; heads are locked by number, as every command locks them.
+with held as materialized (
+  select h.number from heads h join sessions s on s.number = h.number
+  where h.tenant = :tenant and s.tenant = :tenant and s.purged = 0
+    and (cast(:session as text) is null or s.id = :session)
+  order by h.number for no key update of h
+)
+update heads set fence = fence + :jump, owner = null, token = null, claimed_us = 0, expires_us = 0
+where tenant = :tenant and number in (select number from held)

@@ -2,7 +2,7 @@
 -- batch writes the head, so no work can be in a session that its version does not know. What others may
 -- change without that (hand back, cancel) leads at worst to a place in the line that a taker corrects.
 --
--- No row comes back when something is not as it was expected; the functions in apply.sql and
+-- No row comes back when something is not as it was expected, or a batch waits for a decision; the functions in apply.sql and
 -- take_claims.sql then say what.
 
 -- name: enqueue_alone(tenant, number, version, was_us, expires_us, now_us, planned_us, is_held, seq, later, priority, available_us, max_attempts, backoff_us, enqueued_us, queue, id, source_key, delivery, slot, merge, payloads, due_us)
@@ -53,6 +53,8 @@ with held as materialized (
     and k.expires_us > coalesce(cast(:now_us as bigint), ledger_clock())
     and (select true from work w
       where w.number = :number and w.tenant = :tenant and w.claim = cast(:claim as text) limit 1) is null
+    and (select true from work w where w.number = :number and w.tenant = :tenant
+      and w.claim_fence = 9223372036854775807 limit 1) is null
     and (select true from ready r join work w on w.number = r.number and w.tenant = r.tenant
         and w.queue = r.queue and w.later = 1
       where r.number = :number and r.tenant = :tenant collate "POSIX"
@@ -87,7 +89,7 @@ returning cast(1 as bigint), 'ok', w.seq, w.queue, w.priority, w.id, w.source_ke
   w.merge, w.available_us, w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts,
   w.last_error, w.claim, w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us
 
--- name: complete_alone(tenant, number, version, was_us, expires_us, now_us, is_held, turn, claim, batches, revision, updated_us, link, fence, owner, token, claimed_us, ends_us, kind, hash, leaf, first_ord, usage, effects, queue, floor_us, recency)
+-- name: complete_alone(tenant, number, version, was_us, expires_us, now_us, is_held, turn, claim, batches, proof, revision, updated_us, link, fence, owner, token, claimed_us, ends_us, kind, hash, leaf, first_ord, usage, effects, queue, floor_us, recency)
 -- A turn without messages that completes a claim, and what is left in the line then. A claim that was
 -- handed back, or a lease that ended, while the head was waited for takes everything back.
 with moved as (
@@ -99,9 +101,11 @@ with moved as (
       = (cast(:is_held as bigint) = 1)
     and (select true from turns t
       where t.id = cast(:turn as text) and t.number = :number and t.tenant = :tenant limit 1) is null
+    and (select true from work w where w.number = :number and w.tenant = :tenant
+      and w.claim_fence = 9223372036854775807 limit 1) is null
     and (select count(*) from work w
-      where w.number = :number and w.tenant = :tenant and w.claim = cast(:claim as text))
-      = cast(:batches as bigint)
+      where w.number = :number and w.tenant = :tenant and w.claim = cast(:claim as text)
+        and w.claim_token = cast(:proof as text)) = cast(:batches as bigint)
   returning cast(cast(pg_current_xact_id() as text) as bigint) as xid,
     cast(cast(cast(pg_current_xact_id() as xid) as text) as bigint) as version,
     coalesce(cast(:now_us as bigint), ledger_clock()) as clock_us,

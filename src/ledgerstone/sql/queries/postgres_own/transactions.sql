@@ -58,6 +58,10 @@ select hashtextextended(cast(pg_current_snapshot() as text), 0)
 -- The version of the schema.
 select value from store where name = 'version'
 
+-- name: store_functions()
+-- Whose functions these are: `sql.migrate.layout` of the program that made them.
+select value from store where name = 'functions'
+
 -- name: settle_feed()
 -- Whether new commits stand behind all old ones.
 select ledger_settle_feed()
@@ -66,12 +70,16 @@ select ledger_settle_feed()
 -- The server about itself.
 select cast(current_setting('server_version_num') as bigint), pg_is_in_recovery(),
   current_setting('fsync'), current_setting('synchronous_commit'),
-  current_setting('full_page_writes'), pg_database_size(current_database()),
-  coalesce((select sum(pg_total_relation_size(c.oid)) from pg_class c
-    join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = current_schema() and c.relkind in ('r', 'p')), 0),
+  current_setting('full_page_writes'),
   cast(current_setting('max_connections') as bigint),
   (select count(*) from pg_stat_activity)
+
+-- name: database_sizes()
+-- Bytes of the database, and of the tables of the store.
+select pg_database_size(current_database()),
+  coalesce((select sum(pg_total_relation_size(c.oid)) from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = current_schema() and c.relkind in ('r', 'p')), 0)
 
 -- name: schema_present(schema)
 -- Whether the tables of a store are in a schema.

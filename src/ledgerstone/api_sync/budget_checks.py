@@ -1,0 +1,36 @@
+# Generated from api/budget_checks.py by tools/make_sync.py: edit that, then run `make sync`.
+"""What a budget asks of a turn that begins: one read, and none while the tenant has no budget."""
+
+from __future__ import annotations
+
+from ledgerstone.api_sync.handle import Handle
+from ledgerstone.commands.usage import FindBudgets
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.stats import BudgetsFound
+from ledgerstone.rules.usage import check_begin
+
+UNBUDGETED_MAX = 10_000
+"""How many tenants without a budget a process remembers."""
+
+
+def may_begin(handle: Handle, session: str, create: Session | None = None) -> None:
+    """BudgetExceeded when a budget that bounds the session refuses its next turn."""
+    if handle.tenant not in handle.equipment.unbudgeted:
+        user = None if create is None else create.user
+        check_begin((find_budgets(handle, session, user)).states)
+
+
+def find_budgets(handle: Handle, session: str | None, user: str | None) -> BudgetsFound:
+    """The budgets that a turn meets; a tenant that has none is remembered."""
+    found = handle.ask(FindBudgets(tenant=handle.tenant, session=session, user=user))
+    known = handle.equipment.unbudgeted
+    if not found.any:
+        if len(known) >= UNBUDGETED_MAX:
+            known.clear()
+        known.add(handle.tenant)
+    return found
+
+
+def budgets_changed(handle: Handle) -> None:
+    """Look again when the next turn begins: a budget was set here, or a commit went beyond one."""
+    handle.equipment.unbudgeted.discard(handle.tenant)

@@ -1,0 +1,140 @@
+"""What operators' calls cost: a probe and a restore must not grow with the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledgerstone import Store, user
+from ledgerstone.backends.file import open_file
+from ledgerstone.backends.file_disk import Disk
+from ledgerstone.backends.postgres_interactive import Interactive
+from ledgerstone.backends.postgres_tx import PgTx
+from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.backends.sqlite_connection import SqliteTx
+from ledgerstone.testing.servers.places import Places
+
+STEPS_MAX = 200
+STATEMENTS_MAX = 10
+
+
+def fill(store: Store, first: int, last: int) -> None:
+    for n in range(first, last):
+        store.messages.append(f"s{n}", user("hi"), create=True)
+        store.work.enqueue(f"s{n}", n)
+
+
+def machine_steps(backend: SqliteBackend) -> int:
+    """The instructions of SQLite's virtual machine that a look at the health takes."""
+    connection, steps = backend._writer._connection, 0
+
+    def count() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    def refuse(query: str) -> Any:
+        raise AssertionError(f"health asked {query}")
+
+    connection.set_progress_handler(count, 1)
+    backend._ask = refuse  # type: ignore[method-assign]
+    try:
+        assert backend.health().ok
+    finally:
+        connection.set_progress_handler(None)
+        del backend._ask
+    return steps
+
+
+def test_health_of_sqlite_reads_no_rows(tmp_path: Path) -> None:
+    backend = open_sqlite(str(tmp_path / "a.db"))
+    with Store(backend) as store:
+        fill(store, 0, 2)
+        before = machine_steps(backend)
+        fill(store, 2, 200)
+        assert machine_steps(backend) == before < STEPS_MAX
+        # The control: what counts does grow, and goes by the way that is refused above.
+        assert store.admin.stats().counts["sessions"] == 200
+
+
+class Counted(Disk):
+    """Notes how often a folder is listed."""
+
+    listed = 0
+
+    def names(self, folder: int) -> list[str]:
+        self.listed += 1
+        return super().names(folder)
+
+
+def test_health_of_files_lists_no_folder(tmp_path: Path) -> None:
+    disk = Counted()
+    with Store(open_file(str(tmp_path / "store"), disk=disk)) as store:
+        fill(store, 0, 3)
+        disk.listed = 0
+        assert store.admin.health().ok
+        assert disk.listed == 0
+        assert store.admin.stats().sizes_bytes["journals"] > 0
+        assert disk.listed > 0
+
+
+@pytest.fixture
+def postgres(postgres_places: Places) -> Iterator[Store]:
+    with Store.open(postgres_places.fresh()) as store:
+        yield store
+
+
+def test_health_of_postgresql_counts_nothing(
+    postgres: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = Interactive.ask
+
+    async def ask(self: Interactive, query: str) -> Any:
+        asked.append(query)
+        return await real(self, query)
+
+    monkeypatch.setattr(Interactive, "ask", ask)
+    assert postgres.admin.health().ok
+    assert asked == ["store_version"]
+    postgres.admin.stats()
+    assert asked == ["store_version", "count_rows", "database_sizes"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_restore_takes_as_many_statements_for_many_sessions(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store: Store
+    if kind == "postgres":
+        store = request.getfixturevalue("postgres")
+    else:
+        store = Store.open(tmp_path / "a.db")
+    sent: list[str] = []
+    tx: Any = {"sqlite": SqliteTx, "postgres": PgTx}[kind]
+    for name in ("one", "all", "run", "many"):
+        _note(monkeypatch, tx, name, sent)
+    fill(store, 0, 2)
+    found = []
+    for last in (2, 60):
+        fill(store, 2, last)
+        sent.clear()
+        assert store.admin.after_restore() == last
+        found.append(set(sent))
+        assert len(sent) <= STATEMENTS_MAX, sent
+    assert "raise_fences" in found[0] & found[1]
+    assert store.admin.verify().ok
+    store.close()
+
+
+def _note(monkeypatch: pytest.MonkeyPatch, tx: Any, name: str, sent: list[str]) -> None:
+    real = getattr(tx, name)
+
+    def noting(self: Any, query: str, *arguments: Any) -> Any:
+        sent.append(query)
+        return real(self, query, *arguments)
+
+    monkeypatch.setattr(tx, name, noting)
