@@ -13,6 +13,7 @@ is not simulated is the schedule of threads: groups of commands are the business
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -269,7 +270,9 @@ class Simulation:
         for path in sorted(survived.rglob("*")):
             if path.is_file():
                 self._digest.update(str(path.relative_to(survived)).encode() + path.read_bytes())
-        found = [*told.violations, *examine(stage, survived, told, go_on=False)]
+        # A copy is judged: opening mends and draws at random what the next life shall do itself.
+        judged = shutil.copytree(survived, self._new_folder(), dirs_exist_ok=True)
+        found = [*told.violations, *examine(stage, judged, told, go_on=False)]
         place_of = f"life {self.outcome.lives}, {disk.fired or 'power cut at its end'}"
         self.outcome.violations += [f"{place_of}: {one}" for one in found]
         told.next_life()
