@@ -10,7 +10,7 @@ import pytest
 from ledgerstone import Store, user
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
-from ledgerstone.errors import LedgerstoneError, Unavailable
+from ledgerstone.errors import Damaged, LedgerstoneError, Unavailable
 from ledgerstone.testing.faults.bitflips import Original, grow_with_log, lay_out, verified
 from ledgerstone.testing.faults.sabotage import AcknowledgesEarly
 from ledgerstone.testing.faults.specimen import read_all
@@ -101,7 +101,7 @@ def test_a_log_cut_at_many_places_is_a_prefix(
         cuts = {0, 1, HEADER_BYTES - 1, size, *edges, *(edge - 1 for edge in edges)}
         cuts |= {random.randrange(size) for _ in range(1000)}
         seen = set()
-        for cut in random.sample(sorted(cuts), min(len(cuts), scale(100, 1000))):
+        for cut in {0, *random.sample(sorted(cuts), min(len(cuts), scale(100, 1000)))}:
             line.n += 1
             state = state_after_cut(original, cut, folder / "store")
             seen.add(state)
@@ -112,10 +112,17 @@ def test_a_log_cut_at_many_places_is_a_prefix(
 
 
 def state_after_cut(original: Original, cut: int, folder: Path) -> int | str:
-    """Which moment of the history the store stands at; a text when it is none."""
+    """Which moment of the history the store stands at; a text when it is none.
+
+    -1 when it is refused, as it must be when nothing is left of the log.
+    """
     log = original.files["store.db-wal"][:cut]
     lay_out(folder, {**original.files, "store.db-wal": log})
     clock = ManualClock(original.now_us)
+    if cut < HEADER_BYTES + FRAME_BYTES:
+        with pytest.raises(Damaged, match="missing or empty"):
+            sqlite_in(str(folder), clock)
+        return -1
     backend = sqlite_in(str(folder), clock)
     try:
         if defect := verified(backend, clock):

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite_entry, sqlite_writer
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.backends.sqlite_marks import (
     CLOSED,
@@ -30,7 +27,6 @@ from ledgerstone.backends.sqlite_marks import (
     OPEN,
     PAGE_BYTES,
     Log,
-    Mark,
     read_mark,
 )
 from ledgerstone.backends.sqlite_restore import alone_with, put_in_place, stamp
@@ -49,63 +45,21 @@ from ledgerstone.testing.faults.disk import Disk, Fault
 from ledgerstone.testing.faults.processes import Child, Say
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
 from tests.backends.places import quick_disk
+from tests.faults.killed_stores import (
+    BAD,
+    WAIT_S,
+    by_cat,
+    commit_and_wait,
+    killed,
+    online_copy,
+    texts,
+    write,
+)
 
 pytestmark = [pytest.mark.faults, pytest.mark.crash]
 
-WAIT_S = 60.0
-GOOD, BAD = 5, 50
+GOOD = 5
 THREADS = 8
-
-
-def texts(path: Path, *, accept_loss: bool = False) -> list[str]:
-    with Store.open(path, accept_loss=accept_loss) as store:
-        assert store.admin.verify().ok
-        if store.sessions.get("s") is None:
-            return []
-        return [message.text for message in store.messages.history("s")]
-
-
-def write(path: Path, *said: str) -> Path:
-    with Store.open(path) as store:
-        for text in said:
-            store.messages.append("s", user(text), create=True)
-    return path
-
-
-def commit_and_wait(say: Say, path: str, pages: int) -> None:
-    """Make bad commits, never close; the log is moved into the file every few pages."""
-    sqlite_writer.CHECKPOINT_PAGES = pages
-    store = Store.open(path)
-    say(b"open")
-    for n in range(BAD):
-        store.messages.append("s", user(f"bad {n}"), create=True)
-        say(b"committed")
-    say(b"done")
-    threading.Event().wait(WAIT_S)
-
-
-def killed(path: Path, *, copy_to: Path | None = None, pages: int = 4000) -> None:
-    """Another process commits and is killed; an online copy is made once it is open."""
-    child = Child(commit_and_wait, str(path), pages)
-    try:
-        for data in child.hear(WAIT_S):
-            if data == b"open" and copy_to is not None:
-                online_copy(path, copy_to)
-            if data == b"done":
-                break
-    finally:
-        child.kill()
-
-
-def online_copy(source: Path, target: Path) -> None:
-    """As `.backup` of the sqlite3 shell, in another process than the store's."""
-    with (
-        closing(apsw.Connection(str(source))) as theirs,
-        closing(apsw.Connection(str(target))) as ours,
-    ):
-        theirs.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        with ours.backup("main", theirs, "main") as backup:
-            backup.step(-1)
 
 
 def kept(folder: Path) -> dict[str, bytes]:
@@ -122,11 +76,6 @@ def only_marks(log: str) -> bool:
 
 
 # --- restoring by hand over a store that was killed
-
-
-def by_cat(source: Path, target: Path) -> None:
-    with target.open("wb") as opened:
-        opened.write(source.read_bytes())
 
 
 def in_place(source: Path, target: Path) -> None:
@@ -234,70 +183,6 @@ def test_files_that_were_copied_together_are_opened(tmp_path: Path) -> None:
         shutil.copy(f"{path}{end}", tmp_path / "copy" / f"other.db{end}")
     assert texts(tmp_path / "copy" / "other.db") == [f"bad {n}" for n in range(BAD)]
     assert texts(path) == [f"bad {n}" for n in range(BAD)]
-
-
-def die_in_a_checkpoint(say: Say, path: str) -> None:
-    """Move the log into the file, and die before the log can name it."""
-    sqlite_writer.CHECKPOINT_PAGES = 5
-    store, real = Store.open(path), sqlite_entry.write_mark
-
-    def write_mark(connection: apsw.Connection, mark: Mark) -> None:
-        if mark.state == LOGGED:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(connection, mark)
-
-    sqlite_entry.write_mark = write_mark
-    for n in range(BAD):
-        store.messages.append("other", user(f"there {n}"), create=True)
-    say(b"done")
-
-
-def end_in_a_checkpoint(path: Path) -> None:
-    child = Child(die_in_a_checkpoint, str(path))
-    assert not list(child.hear(WAIT_S))
-    child.kill()
-
-
-def checkpoint(path: Path, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> None:
-    """As `pragma wal_checkpoint` of the sqlite3 shell."""
-    with closing(apsw.Connection(str(path))) as theirs:
-        theirs.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        theirs.execute("select count(*) from nodes").fetchall()
-        theirs.wal_checkpoint(mode=mode)
-
-
-MOVED: dict[str, Callable[[Path], None]] = {
-    "killed in a checkpoint": end_in_a_checkpoint,
-    "another program": checkpoint,
-    "another program cut the log": partial(checkpoint, mode=apsw.SQLITE_CHECKPOINT_TRUNCATE),
-}
-
-
-def commit_when_asked(say: Say, path: str, go: str) -> None:
-    store = Store.open(path)
-    store.messages.append("s", user("one"), create=True)
-    say(b"open")
-    while not Path(go).exists():
-        threading.Event().wait(0.01)
-    store.messages.append("s", user("two"))
-    say(b"done")
-    threading.Event().wait(WAIT_S)
-
-
-@pytest.mark.promise(221)
-@pytest.mark.parametrize("how", MOVED)
-def test_a_log_that_begins_anew_names_its_file_first(how: str, tmp_path: Path) -> None:
-    """Whoever moved it: the store is opened beside the living process, and after its kill."""
-    path, go = tmp_path / "store.db", tmp_path / "go"
-    child = Child(commit_when_asked, str(path), str(go))
-    said = child.hear(WAIT_S)
-    assert next(said) == b"open"
-    MOVED[how](path)
-    go.touch()
-    assert next(said) == b"done"
-    assert texts(path) == ["one", "two"]
-    child.kill()
-    assert texts(path) == ["one", "two"]
 
 
 # --- what is missing

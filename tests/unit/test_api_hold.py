@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from ledgerstone import AsyncStore, Busy, Fenced, LeaseHeld, SessionNotFound, Store, user
+from ledgerstone import (
+    AsyncStore,
+    Busy,
+    Fenced,
+    LeaseExpired,
+    LeaseHeld,
+    SessionNotFound,
+    Store,
+    user,
+)
 from ledgerstone.backends.memory import open_memory
-from ledgerstone.clock import SystemClock
+from ledgerstone.clock import ManualClock, SystemClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import RenewLease
+from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.testing.wrappers import Wrapper
 
 SHORT_S = 0.15
@@ -243,6 +254,36 @@ def test_a_lease_broken_by_force_is_not_taken_again(heartbeat: bool) -> None:
             assert [one.text for one in await store.messages.history("s")] == ["hi"]
 
     asyncio.run(main())
+
+
+class Slow(Wrapper):
+    """Commits arrive late: that much time passes on the way of each of the first ones."""
+
+    late: int
+    clock: ManualClock
+
+    def write(self, command: Command[Any]) -> Any:
+        if isinstance(command, CommitTurn) and self.late:
+            self.late -= 1
+            self.clock.advance(61)
+        return self.inner.write(command)
+
+
+@pytest.mark.parametrize("late", [1, 3, 4])
+def test_a_commit_that_comes_late_again_takes_its_lease_again(late: int) -> None:
+    """At most three times; a commit that gave up leaves no lease."""
+    clock = ManualClock()
+    backend = Slow(open_memory(None, clock))
+    backend.clock, backend.late = clock, 0
+    with Store(backend) as store:
+        store.messages.append("s", user("hi"), create=True)
+        with suppress(LeaseExpired), store.leases.hold("s") as held:
+            backend.late = late
+            turn = store.turns.begin(held)
+            turn.user("x")
+            turn.commit()
+        assert store.messages.count("s") == (1 if late > 3 else 2)
+        assert store.leases.get("s") is None
 
 
 def test_a_lease_that_somebody_had_meanwhile_is_not_taken_again() -> None:

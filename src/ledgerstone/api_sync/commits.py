@@ -183,15 +183,22 @@ def _commit_on_new_lease(
     lease: Lease,
     refused: LeaseExpired | Fenced,
 ) -> TurnCommitted:
+    """On a grant that may lapse as well before the commit arrives: then on another one."""
     seen = held.revision if command.guard.revision is None else command.guard.revision
-    guard = Guard(lease.fence, lease.token, seen, command.guard.incarnation)
-    try:
-        answer = handle.write(replace(command, guard=guard))
-    except RevisionMoved as moved:
-        release(handle, lease)
-        raise refused from moved
-    held.lease = lease
-    return answer
+    for _ in range(REPEATS_MAX):
+        guard = Guard(lease.fence, lease.token, seen, command.guard.incarnation)
+        try:
+            answer = handle.write(replace(command, guard=guard))
+        except RevisionMoved as moved:
+            release(handle, lease)
+            raise refused from moved
+        except LeaseExpired:
+            lease = retake(handle, held)
+        else:
+            held.lease = lease
+            return answer
+    release(handle, lease)
+    raise refused
 
 
 def _repeat(handle: Handle, command: CommitTurn, unknown: OutcomeUnknown) -> TurnCommitted:

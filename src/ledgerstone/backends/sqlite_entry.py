@@ -43,8 +43,7 @@ MISFITS: dict[Misfit, str] = {
     "foreign": "{path}-wal is the log of another file, or of another state of this one: the file "
     f"was replaced, or only one of the two was copied. {RESTORE}; {ASIDE}",
     "copy": "the file is a copy made while the store was open, and {path}-wal holds what was "
-    f"committed around that time and later. {RESTORE}; {ASIDE}. To keep what the log holds instead "
-    "(another SQLite program made a checkpoint), run `sqlite3 {path} 'pragma wal_checkpoint'`",
+    f"committed around that time and later. {RESTORE}; {ASIDE}",
     "damaged": "{path}-wal is damaged at its beginning: its commits cannot be read. "
     f"{RESTORE}; {ASIDE}",
 }
@@ -230,27 +229,35 @@ def renew(
     Two marks are written before: when the log begins anew, the next commit overwrites its
     first frame, and until that one is whole the second must still say what the file says.
     CLOSED comes last as well: while pages are moved, the file must not say that it is whole.
+    When a reader kept some pages from being moved, the file may still say what it said: then the
+    log goes on naming that.
     """
     level = connection.execute("PRAGMA synchronous").get
     schema = connection.execute("PRAGMA schema_version").get
     mark = new_mark(OPEN, schema)
     stored = connection.execute(load()["read_mark"].text).get
     try:
-        if stored[0] == OPEN or (stored[0] == LOGGED and is_moved(connection)):
-            # The last one was cut off, or another program made it. The log may begin anew here, and
-            # names the file first: a reader may keep the checkpoint from moving anything. The other
-            # state, since SQLite does not write what is there already.
+        if stored[0] == OPEN or is_moved(connection):
+            # The log may begin anew here, and names the file first. The other state, since SQLite
+            # does not write what is there already. A file that was closed has no older log.
             other = LOGGED if stored[0] == OPEN else OPEN
-            connection.execute("PRAGMA synchronous = 2")
-            connection.execute(load()["write_mark"].text, (bytes((other,)) + stored[1:],))
+            connection.execute(f"PRAGMA synchronous = {0 if stored[0] == CLOSED else 2}")
+            write_mark(connection, (_on_file(connection) or mark)._replace(state=other))
         connection.execute("PRAGMA synchronous = 0")  # The checkpoint flushes the log first.
         write_mark(connection, new_mark(OPEN, schema))
         write_mark(connection, mark)
         connection.execute("PRAGMA synchronous = 2")
-        connection.wal_checkpoint(mode=mode)
-        write_mark(connection, mark._replace(state=last))
+        frames, moved = connection.wal_checkpoint(mode=mode)
+        if moved < frames:
+            mark, last = _on_file(connection) or mark, LOGGED
+        write_mark(connection, mark._replace(state=last, schema=schema))
     finally:
         connection.execute(f"PRAGMA synchronous = {level}")
+
+
+def _on_file(connection: apsw.Connection) -> Mark | None:
+    """What the file of a connection says without its log."""
+    return read_mark(connection.filename, connection.open_vfs)
 
 
 def check_main(connection: apsw.Connection, path: str, vfs: str | None = None) -> None:

@@ -13,7 +13,8 @@ it makes: so a copy made in the middle of a checkpoint is known as well, and cou
 
 A log was begun on the state that the file has when it names the file's id. A file that says
 LOGGED is complete without a log: a copy that SQLite made of an open store, or one whose log
-another SQLite program moved into it. docs/adr/0007 has the whole argument.
+another SQLite program moved into it. Beside its log it says so after a checkpoint that a reader
+kept from moving the newer marks. docs/adr/0007 has the whole argument.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ def parse_page(page: bytes) -> Mark | None:
 def read_mark(path: str, vfs: str | None = None) -> Mark | None:
     """What the file says without its log; None when it says nothing. NotADatabase for another's.
 
+    The schema number is that of the header: a copy made by SQLite has another one than its log.
     Through SQLite's own file layer: closing any other descriptor of the file would drop the POSIX
     locks that connections of this process hold on it.
     """
@@ -90,9 +92,11 @@ def read_mark(path: str, vfs: str | None = None) -> Mark | None:
         page_bytes = int.from_bytes(header[16:18], "big") or PAGE_BYTES
         page_bytes = 65536 if page_bytes == 1 else page_bytes
         mark = parse_page(file.xRead(page_bytes, (MARK_PAGE - 1) * page_bytes))
-        if mark and mark.state == OPEN and mark.schema != int.from_bytes(header[40:44], "big"):
-            return mark._replace(state=LOGGED)
-        return mark
+        if mark is None:
+            return None
+        schema = int.from_bytes(header[40:44], "big")
+        copied = mark.state == OPEN and mark.schema != schema
+        return Mark(LOGGED if copied else mark.state, mark.id, schema)
     finally:
         file.xClose()
 
@@ -159,29 +163,48 @@ class Log:
         The first frame of a log is flushed before the second one is written. A power cut may
         leave zeros where a first frame was to be; no page has the number 0.
         """
-        return not self._begins_well() and any(
+        if self._begins_well() or self._begins_anew():
+            return False
+        return any(
             frame.salts == self._salts and frame.page not in (0, MARK_PAGE)
             for frame in self.frames()
         )
 
     def _begins_well(self) -> bool:
-        if not self._count:
+        sums = _header_sums(self._header) if self._count else None
+        if sums is None:
             return False
         frame = os.pread(self._file, FRAME_HEADER_BYTES + self._page_bytes, LOG_HEADER_BYTES)
-        magic = int.from_bytes(self._header[:4], "big")
-        if magic & ~1 != LOG_MAGIC or frame[8:16] != self._salts:
+        if frame[8:16] != self._salts:
             return False
-        order = ">" if magic & 1 else "<"
-        sums = _checksum(order, self._header[:24], (0, 0))
-        if struct.pack(">2I", *sums) != self._header[24:32]:
-            return False
-        sums = _checksum(order, frame[:8] + frame[FRAME_HEADER_BYTES:], sums)
+        sums = _checksum(self._header, frame[:8] + frame[FRAME_HEADER_BYTES:], sums)
         return struct.pack(">2I", *sums) == frame[16:24]
 
+    def _begins_anew(self) -> bool:
+        """Whether the write of a new header was cut off after its sequence number.
 
-def _checksum(order: str, data: bytes, sums: tuple[int, int]) -> tuple[int, int]:
-    """As SQLite's file format says (4.2, checksum algorithm)."""
+        SQLite begins a log anew when all of it is in the file. The other halves need no look: when
+        the salts are new, no frame has them.
+        """
+        number = int.from_bytes(self._header[12:16], "big")
+        if not number:
+            return False
+        before = struct.pack(">I", number - 1)
+        return _header_sums(self._header[:12] + before + self._header[16:]) is not None
+
+
+def _header_sums(header: bytes) -> tuple[int, int] | None:
+    """The checksum of a log's header; None when the header does not say the same."""
+    if int.from_bytes(header[:4], "big") & ~1 != LOG_MAGIC:
+        return None
+    sums = _checksum(header, header[:24], (0, 0))
+    return sums if struct.pack(">2I", *sums) == header[24:32] else None
+
+
+def _checksum(header: bytes, data: bytes, sums: tuple[int, int]) -> tuple[int, int]:
+    """As SQLite's file format says (4.2, checksum algorithm), in the byte order of this log."""
     one, two = sums
+    order = ">" if header[3] & 1 else "<"
     for even, odd in struct.iter_unpack(order + "2I", data):
         one = (one + even + two) & 0xFFFFFFFF
         two = (two + odd + one) & 0xFFFFFFFF
@@ -209,9 +232,13 @@ def find_misfit(mark: Mark | None, log: Log) -> Misfit | None:
         # It was about to begin anew: SQLite ignores what is left of the old one.
         left = mark.state != OPEN or any(one.mark == mark for one in log.frames())
         return None if left else "damaged"
-    named = any(one.mark and one.mark.id == mark.id for one in log.live())
-    if named and mark.state != LOGGED:
-        return None
-    if mark.state != OPEN and all(one.page == MARK_PAGE for one in log.live()):
-        return None  # Nothing but marks: an opening was interrupted.
+    marks = [one.mark for one in log.live() if one.mark]
+    named = any(one.id == mark.id for one in marks)
+    if mark.state == OPEN:
+        return None if named else "foreign"
+    if all(one.page == MARK_PAGE for one in log.live()):
+        return None  # An opening was interrupted.
+    settled = [(one.id, one.schema) for one in marks if one.state != OPEN]
+    if settled[-1:] == [(mark.id, mark.schema)]:
+        return None  # A reader, or another program, made the file say what its log says.
     return "copy" if named else "foreign"
