@@ -247,12 +247,20 @@ def renew(
         write_mark(connection, new_mark(OPEN, schema))
         write_mark(connection, mark)
         connection.execute("PRAGMA synchronous = 2")
-        frames, moved = connection.wal_checkpoint(mode=mode)
-        if moved < frames:
+        if not _move_all(connection, mode):
             mark, last = _on_file(connection) or mark, LOGGED
         write_mark(connection, mark._replace(state=last, schema=schema))
     finally:
         connection.execute(f"PRAGMA synchronous = {level}")
+
+
+def _move_all(connection: apsw.Connection, mode: int) -> bool:
+    """A checkpoint; False when readers kept some of the log from being moved."""
+    try:
+        frames, moved = connection.wal_checkpoint(mode=mode)
+    except apsw.BusyError:
+        return False
+    return frames == moved
 
 
 def _on_file(connection: apsw.Connection) -> Mark | None:
