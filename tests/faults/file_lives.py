@@ -76,15 +76,17 @@ def serve(pipe: Connection, answer: Callable[[list[str]], None]) -> None:
 
 
 def our_store(pipe: Connection, path: str, pages: int) -> None:
-    """A process of ours that has the store open; it never closes it unless asked."""
+    """A process of ours; it never closes the store unless asked."""
     sqlite_writer.CHECKPOINT_PAGES = pages
-    store = Store.open(path)
+    opened: list[Store] = []
 
     def answer(words: list[str]) -> None:
-        if words == ["close"]:
-            store.close()
+        if words == ["open"]:
+            opened.append(Store.open(path))
+        elif words == ["close"]:
+            opened.pop().close()
         else:
-            store.messages.append("s", user(words[0] + " " + "x" * int(words[1])), create=True)
+            opened[0].messages.append("s", user(words[0] + " " + "x" * int(words[1])))
 
     serve(pipe, answer)
 
@@ -150,6 +152,7 @@ class Life:
         random, store = self._random, self._store
         if action == "open" and store is None:
             self._store = Servant(our_store, str(self._path), random.choice(CHECKPOINT_PAGES))
+            yield from refused(action, self._store.ask(action))
         elif action == "commit" and store is not None:
             for _ in range(random.choice((1, 3, 10))):
                 text = f"m{len(self._said)}"
