@@ -38,9 +38,12 @@ transfer.PAGE_ROWS = 50
 source, target = sys.argv[1:]
 lasting = {"durability": "process"} if target.startswith("file:") else {}
 with Store.open(source, tenant=None) as a, Store.open(target, tenant=None, **lasting) as b:
-    a.admin.copy_to(b, progress=lambda *said: print(*said, flush=True))
+    def step(*said):
+        print(*said, flush=True)
+        sys.stdin.readline()
+    a.admin.copy_to(b, progress=step)
 """
-"""A copy in small steps that tells of each."""
+"""A copy in small steps that tells of each, and goes on after a line or the end of its input."""
 
 Make = Callable[[str], Backend]
 
@@ -149,7 +152,7 @@ def copying(source: str, target: str) -> subprocess.Popen[str]:
     """A process that copies."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", COPY, source, target]
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 @pytest.mark.crash
@@ -163,7 +166,11 @@ def test_a_copy_that_is_killed_goes_on(
     for _ in range(KILLS):
         with copying(source, url) as child:
             assert child.stdout is not None
-            said = [child.stdout.readline() for _ in range(random.randint(3, LINES_MAX))]
+            assert child.stdin is not None
+            steps = random.randint(3, LINES_MAX)
+            child.stdin.write("\n" * steps)
+            child.stdin.flush()
+            said = [child.stdout.readline() for _ in range(steps)]
             time.sleep(random.uniform(0, 0.02))
             child.kill()
         killed.add(said[-1].split()[0])

@@ -92,10 +92,10 @@ def test_thousands_of_calls_at_once_all_get_their_turn(
     assert monotonic_s() - start_s > LIMIT_OF_MANY_S
 
 
-def test_control_a_deadline_that_was_asked_for_is_kept(postgres_url: str) -> None:
+def test_control_a_deadline_that_was_asked_for_is_kept(far_url: str) -> None:
     """The same calls, when the url names the time: waiting is a part of it."""
-    joiner = "&" if "?" in postgres_url else "?"
-    url = f"{postgres_url}{joiner}statement_timeout_s={LIMIT_S}"
+    joiner = "&" if "?" in far_url else "?"
+    url = f"{far_url}{joiner}statement_timeout_s={LIMIT_S}"
     found = asyncio.run(remember_all(url, CALLS))[1:]
     late = [one for one in found if isinstance(one, BaseException)]
     assert late

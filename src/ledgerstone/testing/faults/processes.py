@@ -13,6 +13,7 @@ from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
+from select import select
 from typing import Any
 
 from ledgerstone.clock import monotonic_s
@@ -63,7 +64,9 @@ class Child:
     def hear(self, wait_s: float) -> Iterator[bytes]:
         """What it says until so much time has passed, or until it ends; ChildFailed if it broke."""
         end_s = monotonic_s() + wait_s
-        while self._ears.poll(max(0.0, end_s - monotonic_s())):
+        # Not `poll`: it waits in whole milliseconds, so what a child that says something more often
+        # is doing when the time is over would always be the same: it has just said something.
+        while select([self._ears], [], [], max(0.0, end_s - monotonic_s()))[0]:
             try:
                 data = self._ears.recv_bytes()
             except (EOFError, ConnectionResetError):
