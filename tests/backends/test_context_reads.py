@@ -15,6 +15,7 @@ from ledgerstone.backends.sqlite_connection import SqliteTx
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.sql.context import find_compaction, read_context
+from ledgerstone.tables.graph import NODES
 from ledgerstone.trampoline import run_now
 
 SHORT, LONG = 100, 10_000
@@ -93,17 +94,17 @@ class CountedRows(dict[Any, Any]):
         return super().__getitem__(key)
 
 
-def model_looks(count: int, question: Any) -> int:
+def memory_looks(count: int, question: Any) -> int:
     backend = MemoryBackend(ManualClock())
     store = Store(backend)
     fill(store, count, compacted=True)
-    nodes = backend._model.state.nodes
-    rows = nodes._rows = CountedRows(nodes._rows)
+    tables = backend._engine.rows.tables
+    rows = tables[NODES] = CountedRows(tables[NODES])
     assert backend.read([question])[0] is not None
     return rows.looks
 
 
 @pytest.mark.promise(150)
 @pytest.mark.parametrize("question", [FIND, NEWEST, READ], ids=["branch", "session", "context"])
-def test_the_model_looks_at_the_tail_only(question: Any) -> None:
-    assert 0 < model_looks(LONG, question) == model_looks(SHORT, question) < 3 * TAIL
+def test_memory_looks_at_the_tail_only(question: Any) -> None:
+    assert 0 < memory_looks(LONG, question) == memory_looks(SHORT, question) < 3 * TAIL

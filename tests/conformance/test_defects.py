@@ -24,6 +24,7 @@ from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import Corrupt
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.model import handlers as model_handlers
 from ledgerstone.ports.backend import Backend
 from ledgerstone.sql import handlers as sql_handlers
@@ -40,7 +41,7 @@ MODEL, SQL = (
     (sql_handlers.READS, sql_handlers.WRITES),
 )
 REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
-    "memory": MODEL,
+    "memory": (HANDLERS,),
     "file": MODEL,
     "sqlite": (*SQL, sqlite._READS),
     "postgres": (*SQL, postgres_verify.READS),
@@ -63,7 +64,7 @@ class Defects:
 
     def __init__(self, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
         self._registries = REGISTRIES[bed.name]
-        self._is_async = bed.name in ("sqlite", "postgres")
+        self._is_async = bed.name != "file"
         self._patch = monkeypatch
         self.met = 0
 
@@ -160,7 +161,7 @@ def test_a_defect_after_the_writes_leaves_nothing_written(
     for name, call in WRITES.items():
         with monkeypatch.context() as patch:
             defects = Defects(backend, patch)
-            for kind in REGISTRIES[backend.name][1]:
+            for kind in sql_handlers.WRITES:
                 defects.plant(kind, error, late=True)
             raised = _raised(call, backend.store)
             # Else it was refused before, or by the handler itself.
@@ -181,7 +182,7 @@ def test_a_defect_of_one_in_a_group_is_its_own(
     ids = [f"s{n}" for n in range(CROWD)]
     for id in ids:
         backend.store.messages.append(id, user("one"), create=True)
-    registry = REGISTRIES[backend.name][1]
+    registry = next(one for one in REGISTRIES[backend.name] if CommitTurn in one)
     real = registry[CommitTurn]
 
     def faulty(tx: Any, command: Any) -> Any:

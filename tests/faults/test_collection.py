@@ -19,6 +19,7 @@ from ledgerstone.commands.attachments import ForgetAttachment, ListAttachments, 
 from ledgerstone.commands.blobs import CondemnUpload, DropBlob, ListUnreferenced, ListUploads
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobPlace
+from ledgerstone.tables.blobs import CHUNKS
 from ledgerstone.testing.faults.collection import FAR_US, SESSIONS, Fight, Stage
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.wrappers import Wrapper
@@ -56,8 +57,8 @@ def _counter(backend: Backend, place: BlobPlace, home: Path) -> Callable[[], int
         root = Path(place.path)  # type: ignore[attr-defined]
         return lambda: sum(1 for one in root.rglob("*") if one.is_file())
     if isinstance(backend, MemoryBackend):
-        chunks = backend._model.state.chunks
-        return lambda: len({key[:2] for key, _ in chunks.scan()})
+        chunks = backend._engine.rows.tables[CHUNKS]
+        return lambda: len({key[:2] for key in chunks})
     return lambda: _keys_in(str(home / "store" / "store.db"))
 
 

@@ -36,21 +36,25 @@ from tests.machine.test_machine import (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_sqlite_keeps_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_memory_keeps_like_the_oracle(seed: int) -> None:
+    run(open_memory, seed, 2 * EXAMPLES, narrow=at_keeping)
+
+
+def test_sqlite_keeps_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(sqlite_in(tmp_path), seed, EXAMPLES // 2, narrow=at_keeping)
 
 
-def test_file_keeps_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_file_keeps_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(file_in(tmp_path), seed, EXAMPLES // 2, narrow=at_keeping)
 
 
 @pytest.mark.slow
-def test_sqlite_keeps_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_sqlite_keeps_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(reopening_in(tmp_path), seed, max(1, EXAMPLES // 10), narrow=at_keeping)
 
 
 @pytest.mark.slow
-def test_file_keeps_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_file_keeps_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(file_reopened_in(tmp_path, seed), seed, EXAMPLES // 2, narrow=at_keeping)
 
 

@@ -1,4 +1,4 @@
-"""Random commands to the model and to every other backend; each answer must be the same.
+"""Random commands to the oracle and to every engine; each answer must be the same.
 
 LEDGERSTONE_MACHINE_EXAMPLES=2000 LEDGERSTONE_MACHINE_STEPS=80 pytest tests/machine
 """
@@ -35,6 +35,7 @@ from tests.machine.sabotage import (
 )
 from tests.machine.ticket_rules import at_tickets
 from tests.machine.work_rules import at_work
+from tests.oracle.backend import open_oracle
 
 Narrowing = Callable[[type[RuleBasedStateMachine]], type[RuleBasedStateMachine]]
 EXAMPLES = int(os.environ.get("LEDGERSTONE_MACHINE_EXAMPLES", "60"))
@@ -103,7 +104,7 @@ def run(
     kind: type[LedgerMachine] = LedgerMachine,
 ) -> None:
     print(f"machine seed {seed}, {examples} examples of {STEPS} steps")
-    machine: type[RuleBasedStateMachine] = machine_of(open_memory, subject, kind)
+    machine: type[RuleBasedStateMachine] = machine_of(open_oracle, subject, kind)
     machine = machine if narrow is None else narrow(machine)
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     rules = settings(
@@ -119,53 +120,65 @@ def run(
     run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=rules)
 
 
-def test_sqlite_answers_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_memory_answers_like_the_oracle(seed: int) -> None:
+    run(open_memory, seed, 4 * EXAMPLES)
+
+
+def test_memory_works_like_the_oracle(seed: int) -> None:
+    run(open_memory, seed, 2 * EXAMPLES, narrow=at_work)
+
+
+def test_memory_decides_like_the_oracle(seed: int) -> None:
+    run(open_memory, seed, 2 * EXAMPLES, narrow=at_tickets)
+
+
+def test_sqlite_answers_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(sqlite_in(tmp_path), seed, EXAMPLES)
 
 
 @pytest.mark.slow
-def test_sqlite_answers_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_sqlite_answers_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(reopening_in(tmp_path), seed, max(1, EXAMPLES // 10))
 
 
-def test_file_answers_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_file_answers_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(file_in(tmp_path), seed, EXAMPLES)
 
 
 @pytest.mark.slow
-def test_file_answers_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_file_answers_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(file_reopened_in(tmp_path, seed), seed, EXAMPLES)
 
 
-def test_sqlite_works_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_sqlite_works_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(sqlite_in(tmp_path), seed, EXAMPLES // 2, narrow=at_work)
 
 
-def test_file_works_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_file_works_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(file_in(tmp_path), seed, EXAMPLES // 2, narrow=at_work)
 
 
 @pytest.mark.slow
-def test_file_works_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_file_works_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(file_reopened_in(tmp_path, seed), seed, EXAMPLES // 2, narrow=at_work)
 
 
-def test_sqlite_decides_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_sqlite_decides_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(sqlite_in(tmp_path), seed, EXAMPLES // 2, narrow=at_tickets)
 
 
-def test_file_decides_like_the_model(tmp_path: Path, seed: int) -> None:
+def test_file_decides_like_the_oracle(tmp_path: Path, seed: int) -> None:
     run(file_in(tmp_path), seed, EXAMPLES // 2, narrow=at_tickets)
 
 
 @pytest.mark.slow
-def test_file_decides_like_the_model_through_reopening(tmp_path: Path, seed: int) -> None:
+def test_file_decides_like_the_oracle_through_reopening(tmp_path: Path, seed: int) -> None:
     run(file_reopened_in(tmp_path, seed), seed, EXAMPLES // 2, narrow=at_tickets)
 
 
-def test_the_model_answers_like_itself(seed: int) -> None:
-    """Two instances of the model: what differs here is the machine's own fault."""
-    run(open_memory, seed, EXAMPLES)
+def test_the_oracle_answers_like_itself(seed: int) -> None:
+    """Two instances of it: what differs here is the machine's own fault."""
+    run(open_oracle, seed, EXAMPLES)
 
 
 LIES = [

@@ -32,6 +32,7 @@ from tests.machine.test_machine import (
     reopening_in,
     sqlite_in,
 )
+from tests.oracle.backend import open_oracle
 
 STEPS = int(os.environ.get("LEDGERSTONE_STORM_STEPS", "600"))
 LOOK_EVERY = 5
@@ -57,7 +58,7 @@ def check(asked: object, wanted: Any, got: Any) -> None:
 def rage(subject: Make, seed: int, steps: int) -> None:
     print(f"storm seed {seed}")
     clock = ManualClock()
-    model, other = open_memory(clock), subject(clock)
+    model, other = open_oracle(clock), subject(clock)
     storm = Storm(model, clock, seed)
     met: Counter[str] = Counter()
     try:
@@ -100,6 +101,10 @@ def verify(backend: Backend) -> None:
     for session in SESSIONS:
         assert backend.read([VerifySession(tenant="default", session=session)])[0].defects == []
     assert backend.read([VerifyStore(tenant="default")])[0].defects == []
+
+
+def test_memory_stands_the_storm(seed: int) -> None:
+    rage(open_memory, seed, 2 * STEPS)
 
 
 def test_sqlite_stands_the_storm(tmp_path: Path, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The memory backend: the model behind a lock. Nothing survives the process."""
+"""The memory backend: tables in dictionaries behind a lock. Nothing survives the process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from ledgerstone.backends.changes import Changes
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
+from ledgerstone.engines.memory.engine import MemoryEngine
 from ledgerstone.errors import NotSupported, StoreClosed
-from ledgerstone.model.model import Model
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
@@ -33,7 +33,7 @@ class MemoryBackend:
     """Every command and every group of queries runs alone, in the caller's thread."""
 
     def __init__(self, clock: Clock) -> None:
-        self._model = Model(clock)
+        self._engine = MemoryEngine(clock)
         self._lock = threading.Lock()
         self._changes = Changes()
         self._pid = os.getpid()
@@ -50,8 +50,8 @@ class MemoryBackend:
         """Carry the command out, all of it or nothing."""
         with self._opened():
             self._check_open()
-            answer = self._model.write(command)
-            if self._model.touched:
+            answer: A = self._engine.write(command)
+            if self._engine.changed:
                 self._changes.tell()
             return answer
 
@@ -63,7 +63,7 @@ class MemoryBackend:
         """Answer all queries from one snapshot."""
         with self._opened():
             self._check_open()
-            return self._model.read(queries)
+            return self._engine.read(queries)
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """The same, without a thread."""
@@ -87,7 +87,7 @@ class MemoryBackend:
         """The tenants that have sessions."""
         with self._opened():
             self._check_open()
-            return self._model.tenants()
+            return self._engine.tenants()
 
     def health(self) -> Health:
         """Always well while it is open."""
@@ -99,8 +99,8 @@ class MemoryBackend:
         """The rows of every table."""
         with self._opened():
             self._check_open()
-            tables = self._model.state.tables()
-            return StoreStats(counts={name: len(table) for name, table in tables.items()})
+            tables = self._engine.rows.tables
+            return StoreStats(counts={table.name: len(rows) for table, rows in tables.items()})
 
     def backup(self, target: str, progress: Progress) -> None:
         """Refuse: there are no files."""

@@ -1,0 +1,1 @@
+"""Tables in dictionaries: nothing survives the process."""

@@ -1,0 +1,1 @@
+"""Every command and query, once: coroutines over a transaction of tables."""

@@ -1,0 +1,283 @@
+"""Blobs: bytes by their SHA-256, uploads on their way in or out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ledgerstone.commands import blobs as commands
+from ledgerstone.errors import BlobNotFound
+from ledgerstone.handlers.registry import handles
+from ledgerstone.records.blobs import Blob, BlobCounts, Upload
+from ledgerstone.tables.blobs import (
+    ARTIFACTS_BY_BYTES,
+    ATTACHMENTS_BY_BYTES,
+    BLOBS,
+    CHUNKS,
+    UPLOADS,
+    BlobRow,
+    ChunkRow,
+    UploadRow,
+)
+from ledgerstone.tables.table import Index, Key
+from ledgerstone.tables.transaction import Tx
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+_PAGE_ROWS = 64
+"""The fewest rows that are read at once when a filter may refuse some of them."""
+
+
+async def first_fitting(
+    tx: Tx,
+    index: Index[R],
+    prefix: Key,
+    fitting: Callable[[list[R]], Awaitable[list[R]]],
+    limit: int | None,
+    *,
+    after: Key | None = None,
+    before: Key | None = None,
+) -> list[R]:
+    """The first rows of an index that pass a filter; read in pages when there is a limit.
+
+    The columns of the index that follow the prefix must not be the same in two rows.
+    """
+    size = None if limit is None else max(limit, _PAGE_ROWS)
+    found: list[R] = []
+    while True:
+        rows = await tx.scan(index, *prefix, after=after, before=before, limit=size)
+        found += await fitting(rows)
+        if limit is None or size is None or len(rows) < size or len(found) >= limit:
+            return found[:limit]
+        after = index.key_of(rows[-1])[len(prefix) :]
+
+
+@handles(commands.BeginUpload)
+async def begin_upload(tx: Tx, command: commands.BeginUpload) -> Upload:
+    """Remember the key before there are bytes; the first row of a key stays."""
+    row = await tx.get(UPLOADS, command.tenant, command.key)
+    if row is None:
+        row = UploadRow(command.tenant, command.key, command.place, tx.now_us)
+        tx.put(UPLOADS, row)
+    return _upload(row)
+
+
+@handles(commands.PutChunk)
+async def put_chunk(tx: Tx, command: commands.PutChunk) -> None:
+    """One piece; only while its upload may still be finished."""
+    upload = await tx.get(UPLOADS, command.tenant, command.key)
+    if upload is None or upload.leaving:
+        raise BlobNotFound(command.key)
+    tx.put(CHUNKS, ChunkRow(command.tenant, command.key, command.n, command.data))
+
+
+@handles(commands.FinishUpload)
+async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
+    """The upload becomes the blob, unless there is one with the same content."""
+    tenant, ref = command.tenant, command.ref
+    stored = await _touch(tx, tenant, ref, command.media_type)
+    if stored is not None and stored.key != command.instead_of:
+        return _blob(stored)
+    upload = await tx.get(UPLOADS, tenant, command.key)
+    if upload is None or upload.leaving:
+        raise BlobNotFound(ref)
+    tx.delete(UPLOADS, tenant, command.key)
+    row = BlobRow(
+        tenant,
+        ref,
+        command.size_bytes,
+        command.media_type if stored is None else stored.media_type,
+        upload.place,
+        upload.key,
+        command.sums,
+        tx.now_us if stored is None else stored.created_us,
+        tx.now_us,
+    )
+    tx.put(BLOBS, row)
+    if stored is not None:
+        await _give_up_bytes(tx, stored)
+    return _blob(row)
+
+
+@handles(commands.CondemnUpload)
+async def condemn_upload(tx: Tx, command: commands.CondemnUpload) -> Upload | None:
+    """From here on nobody can finish it; its age begins anew."""
+    row = await tx.get(UPLOADS, command.tenant, command.key)
+    if row is None or row.created_us > command.before_us:
+        return None
+    if not row.leaving:
+        row = replace(row, leaving=1, created_us=tx.now_us)
+        tx.put(UPLOADS, row)
+    return _upload(row)
+
+
+@handles(commands.ForgetUpload)
+async def forget_upload(tx: Tx, command: commands.ForgetUpload) -> bool:
+    """The row goes; chunks only with it, since without a row they are a blob's."""
+    key = (command.tenant, command.key)
+    if await tx.get(UPLOADS, *key) is None:
+        return False
+    tx.delete(UPLOADS, *key)
+    for (n,) in await tx.scan_columns(CHUNKS.primary, ("n",), *key):
+        tx.delete(CHUNKS, *key, n)
+    return True
+
+
+@handles(commands.TouchBlob)
+async def touch_blob(tx: Tx, command: commands.TouchBlob) -> Blob | None:
+    """The collector has to wait anew."""
+    row = await _touch(tx, command.tenant, command.ref, command.media_type)
+    return None if row is None else _blob(row)
+
+
+@handles(commands.DropBlob)
+async def drop_blob(tx: Tx, command: commands.DropBlob) -> Upload | None:
+    """What nothing refers to becomes an upload on its way out."""
+    key = (command.tenant, command.ref)
+    row = await tx.get(BLOBS, *key)
+    if row is None or row.touched_us > command.before_us:
+        return None
+    for index in (ARTIFACTS_BY_BYTES, ATTACHMENTS_BY_BYTES):
+        if await tx.scan_columns(index, ("id",), *key, limit=1):
+            return None
+    tx.delete(BLOBS, *key)
+    return _upload(await _give_up_bytes(tx, row))
+
+
+@handles(commands.GetBlob)
+async def get_blob(tx: Tx, query: commands.GetBlob) -> Blob | None:
+    """One blob."""
+    row = await tx.get(BLOBS, query.tenant, query.ref)
+    return None if row is None else _blob(row)
+
+
+@handles(commands.ReadChunk)
+async def read_chunk(tx: Tx, query: commands.ReadChunk) -> bytes | None:
+    """One piece."""
+    row = await tx.get(CHUNKS, query.tenant, query.key, query.n)
+    return None if row is None else row.data
+
+
+@handles(commands.ListBlobs)
+async def list_blobs(tx: Tx, query: commands.ListBlobs) -> list[Blob]:
+    """All of them, by ref."""
+    rows = await tx.scan(BLOBS.primary, query.tenant, after=(query.after,), limit=query.limit)
+    return [_blob(row) for row in rows]
+
+
+@handles(commands.ListUnreferenced)
+async def list_unreferenced(tx: Tx, query: commands.ListUnreferenced) -> list[Blob]:
+    """What a collector may drop: no artifact, no commit and no young intent names it; by ref."""
+
+    async def fitting(rows: list[BlobRow]) -> list[BlobRow]:
+        rows = [row for row in rows if row.touched_us <= query.before_us]
+        named = await _named(tx, rows, query.intents_before_us)
+        return [row for row in rows if row.ref not in named]
+
+    place = (BLOBS.primary, (query.tenant,))
+    rows = await first_fitting(tx, *place, fitting, query.limit, after=(query.after,))
+    return [_blob(row) for row in rows]
+
+
+async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str]:
+    """What is named from the first to the last of some blobs; old unused intents do not count."""
+    if not rows:
+        return set()
+    # Texts that are certainly below the first ref and above the last one.
+    before_first, behind_last = rows[0].ref[:-1], rows[-1].ref + " "
+    named: set[str] = set()
+    for index, columns in (
+        (ARTIFACTS_BY_BYTES, ("ref",)),
+        (ATTACHMENTS_BY_BYTES, ("id", "committed_us", "intent_us")),
+    ):
+        uses = await tx.scan_columns(
+            index, columns, rows[0].tenant, after=(before_first,), before=(behind_last,)
+        )
+        named.update(
+            ref
+            for ref, *intent in uses
+            if not intent or intent[0] is not None or intent[1] > intents_before_us
+        )
+    return named
+
+
+@handles(commands.ListUploads)
+async def list_uploads(tx: Tx, query: commands.ListUploads) -> list[Upload]:
+    """Old uploads, by key."""
+
+    async def fitting(rows: list[UploadRow]) -> list[UploadRow]:
+        return [row for row in rows if row.created_us <= query.before_us]
+
+    place = (UPLOADS.primary, (query.tenant,))
+    rows = await first_fitting(tx, *place, fitting, query.limit, after=(query.after,))
+    return [_upload(row) for row in rows]
+
+
+@handles(commands.CountBlobs)
+async def count_blobs(tx: Tx, query: commands.CountBlobs) -> BlobCounts:
+    """How many there are, and how much names bytes."""
+    tenant = query.tenant
+    blobs = await tx.scan_columns(BLOBS.primary, ("ref", "size_bytes"), tenant)
+    uploads = await tx.scan_columns(UPLOADS.primary, ("key",), tenant)
+    roots = await tx.scan_columns(ARTIFACTS_BY_BYTES, ("ref",), tenant)
+    roots += await tx.scan_columns(ATTACHMENTS_BY_BYTES, ("id",), tenant)
+    named = {ref for (ref,) in roots}
+    return BlobCounts(
+        blobs=len(blobs),
+        size_bytes=sum(size_bytes for _, size_bytes in blobs),
+        referenced=sum(ref in named for ref, _ in blobs),
+        uploads=len(uploads),
+        roots=len(roots),
+    )
+
+
+async def need_blob(tx: Tx, tenant: str, ref: str) -> BlobRow:
+    """The blob; BlobNotFound when the tenant has no such bytes."""
+    found = await tx.get(BLOBS, tenant, ref)
+    if found is None:
+        raise BlobNotFound(ref)
+    return found
+
+
+async def _touch(tx: Tx, tenant: str, ref: str, media_type: str | None) -> BlobRow | None:
+    """The same content was put again; the first media type stays."""
+    row = await tx.get(BLOBS, tenant, ref)
+    if row is None:
+        return None
+    if row.media_type is not None:
+        media_type = row.media_type
+    row = replace(row, touched_us=tx.now_us, media_type=media_type)
+    tx.put(BLOBS, row)
+    return row
+
+
+async def _give_up_bytes(tx: Tx, blob: BlobRow) -> UploadRow:
+    """The bytes that a blob had are on their way out."""
+    row = await tx.get(UPLOADS, blob.tenant, blob.key)
+    if row is None:
+        row = UploadRow(blob.tenant, blob.key, blob.place, tx.now_us)
+    row = replace(row, leaving=1)
+    tx.put(UPLOADS, row)
+    return row
+
+
+def _blob(row: BlobRow) -> Blob:
+    return Blob(
+        ref=row.ref,
+        size_bytes=row.size_bytes,
+        media_type=row.media_type,
+        created_us=row.created_us,
+        place=row.place,
+        key=row.key,
+        sums=row.sums,
+        touched_us=row.touched_us,
+    )
+
+
+def _upload(row: UploadRow) -> Upload:
+    return Upload(
+        key=row.key, place=row.place, created_us=row.created_us, leaving=bool(row.leaving)
+    )

@@ -1,0 +1,198 @@
+"""Claims: owning batches for a while, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
+from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
+from ledgerstone.handlers.dead_work import bury
+from ledgerstone.handlers.executions import need_execution
+from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.ready import (
+    first_parked,
+    lines_of,
+    settle_claimed,
+    settle_queues,
+    settle_ready,
+)
+from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.work import claimed_rows, stored
+from ledgerstone.records.work import Batch, Claim
+from ledgerstone.rules.executions import is_decided
+from ledgerstone.rules.guard import check_alive, check_fence
+from ledgerstone.rules.parking import parked, woken
+from ledgerstone.rules.work import (
+    Choice,
+    Wanted,
+    WorkRow,
+    abandoned,
+    batch_of,
+    choose,
+    claim_of,
+    claimed,
+    failed,
+    is_claimable,
+    new_claim,
+    owns,
+    spent_reason,
+    wanted_by,
+)
+from ledgerstone.tables.sessions import Head
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.tables.work import WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
+
+
+@handles(ClaimWork)
+async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
+    """Own the next group of batches under a live lease."""
+    if command.guard.fence is None:
+        raise InvalidValue("lease", "work is claimed under a lease")
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    check_fence(command.session, head, command.guard, tx.now_us)
+    owned = await claimed_rows(tx, head, command.claim)
+    owned = [row for row in owned if row.claim_fence == head.fence]
+    if owned:
+        return claim_of(command.session, owned)
+    wanted = wanted_by(command)
+    if not wanted.size:
+        return None
+    lines = await lines_of(tx, head)
+    choice = await choose_work(tx, head, wanted, lines)
+    claim = None
+    if wanted.fits(choice.group):
+        claim = own(tx, head, choice.group, new_claim(command, head.fence, tx.now_us))
+    else:
+        choice.group.clear()
+    await settle_claimed(tx, head, choice, lines)
+    return claim
+
+
+async def choose_work(tx: Tx, head: Head, wanted: Wanted, lines: Sequence[ReadyRow]) -> Choice:
+    """The next group; batches on the way to it that had their attempts are buried.
+
+    `lines` are the queues in which the session has work.
+    """
+    queues = [line.queue for line in lines if wanted.queue in (None, line.queue)]
+    for queue in queues:
+        await _promote(tx, head, queue)
+    end = await first_parked(tx, head.number) if queues else None
+    spent: list[WorkRow] = []
+    size = wanted.size
+    while True:
+        rows: list[WorkRow] = []
+        for queue in queues:
+            rows += await _claimable(tx, head, queue, end, size)
+        # The first of all queues are among the first of each.
+        rows = sorted(rows, key=lambda row: row.place)[:size]
+        choice = choose(rows, wanted)
+        for row in choice.spent:
+            bury(tx, wanted.of, head, row, spent_reason(row))
+        spent += choice.spent
+        if choice.ended or len(rows) < size:
+            return Choice(choice.group, spent)
+        size *= 2
+
+
+async def _promote(tx: Tx, head: Head, queue: str) -> None:
+    """What has become available since somebody last looked joins the order of claims."""
+    for row in await tx.scan(WORK_LATER, head.number, queue, before=(tx.now_us + 1,)):
+        tx.put(WORK, replace(row, later=0))
+
+
+async def _claimable(
+    tx: Tx, head: Head, queue: str, end: tuple[int, int] | None, size: int
+) -> list[WorkRow]:
+    """The first batches of a queue that can be claimed; `end`: priority and seq of a parked one."""
+    found: list[WorkRow] = []
+    after, limit = None, size
+    while True:
+        page = await tx.scan(
+            WORK_IN_ORDER, head.number, queue, 0, after=after, before=end, limit=limit
+        )
+        found += [
+            row for row in page if row.available_us <= tx.now_us and is_claimable(row, head.fence)
+        ]
+        if len(found) >= size or len(page) < limit:
+            return found[:size]
+        after, limit = page[-1].place, 2 * limit
+
+
+def own(tx: Tx, head: Head, group: list[WorkRow], claim: Claim) -> Claim:
+    """Write the claim into the batches of a group."""
+    rows = [claimed(row, claim) for row in group]
+    _store(tx, head, rows)
+    return claim_of(claim.session, rows)
+
+
+def _store(tx: Tx, head: Head, rows: list[WorkRow]) -> None:
+    for row in rows:
+        tx.put(WORK, stored(tx, head, row))
+
+
+async def _need_owned(
+    tx: Tx, command: RenewClaim | FailClaim | ParkClaim
+) -> tuple[Head, list[WorkRow]]:
+    """The head of a live session and what the claim owns there; ClaimLost when it does not."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    rows = await claimed_rows(tx, head, command.claim)
+    if not owns(rows, command.token, head):
+        raise ClaimLost(command.session, command.claim)
+    return head, rows
+
+
+@handles(RenewClaim)
+async def renew_claim(tx: Tx, command: RenewClaim) -> Claim:
+    """A later end for a claim that still owns its batches."""
+    head, rows = await _need_owned(tx, command)
+    until_us = tx.now_us + command.ttl_us
+    rows = [replace(row, claim_expires_us=max(row.claim_expires_us, until_us)) for row in rows]
+    _store(tx, head, rows)
+    return claim_of(command.session, rows)
+
+
+@handles(AbandonClaim)
+async def abandon_claim(tx: Tx, command: AbandonClaim) -> bool:
+    """Hand batches back, in place and uncounted; anything stale changes nothing."""
+    head = await find_head(tx, command.tenant, command.session)
+    rows = [] if head is None else await claimed_rows(tx, head, command.claim)
+    if head is None or not owns(rows, command.token, head):
+        return False
+    _store(tx, head, [abandoned(row, command, tx.now_us) for row in rows])
+    await settle_queues(tx, head, [row.queue for row in rows])
+    return True
+
+
+@handles(FailClaim)
+async def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
+    """Batches come back after a pause, or are buried."""
+    head, rows = await _need_owned(tx, command)
+    kept: list[WorkRow] = []
+    for row in rows:
+        after = failed(row, command, tx.now_us)
+        if command.bury or row.is_spent:
+            bury(tx, (command.tenant, command.session), head, after, after.last_error or "")
+        else:
+            kept.append(after)
+    _store(tx, head, kept)
+    await settle_queues(tx, head, [row.queue for row in rows])
+    return [batch_of(command.session, row) for row in kept]
+
+
+@handles(ParkClaim)
+async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
+    """Batches wait until the outcome of an execution is decided, unless it is already."""
+    head, rows = await _need_owned(tx, command)
+    execution = await need_execution(tx, command.tenant, command.execution)
+    if execution.session != command.session:
+        raise SessionBindingMismatch(execution.session, command.session)
+    rows = [parked(row, execution.id, tx.now_us) for row in rows]
+    if is_decided(execution):
+        rows = [woken(row, tx.now_us) for row in rows]
+    _store(tx, head, rows)
+    await settle_ready(tx, head)
+    return [batch_of(command.session, row) for row in rows]

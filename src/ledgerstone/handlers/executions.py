@@ -1,0 +1,284 @@
+"""Executions: the intent before a tool is called, the result after it."""
+
+from __future__ import annotations
+
+from copy import copy
+from operator import attrgetter
+
+from msgspec.structs import astuple
+
+from ledgerstone.commands.executions import (
+    FinishExecution,
+    GetExecution,
+    ListExecutions,
+    RetryExecution,
+    StartExecution,
+)
+from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
+from ledgerstone.handlers.blobs import first_fitting
+from ledgerstone.handlers.commits import Commit
+from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.parking import wake
+from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.tickets import check_still_asked, find_ticket, load_missing
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules import executions as rules
+from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.guard import check_alive, check_guard
+from ledgerstone.rules.usage import NO_CALLS, add_calls, check_calls
+from ledgerstone.tables.sessions import HEADS, Head
+from ledgerstone.tables.table import Index, Key
+from ledgerstone.tables.tickets import (
+    EXECUTIONS,
+    EXECUTIONS_BY_CALL,
+    EXECUTIONS_BY_MESSAGE,
+    EXECUTIONS_BY_RUN,
+    EXECUTIONS_BY_SESSION,
+    EXECUTIONS_STARTED,
+    ExecutionRow,
+)
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.tables.usage import CALL_SUMS, CallSumsRow
+
+_age = attrgetter("created_us", "id")
+
+
+@handles(StartExecution)
+async def start_execution(tx: Tx, command: StartExecution) -> Execution:
+    """The durable intent, or the outcome that the same call had before."""
+    tenant, fence = command.tenant, command.guard.fence
+    head = await need_head(tx, tenant, command.session)
+    check_alive(command.session, head)
+    check_guard(command.session, head, command.guard, tx.now_us)
+    found = await _find(tx, tenant, command.id, head)
+    if found is not None:
+        old, _ = found
+        rules.check_repeat(command, old)
+        if old.status == "pending":
+            return await _begin_again(tx, tenant, head, old, fence)
+        # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
+        repeats = old.status != "unknown" and not command.once
+        return old if repeats else rules.check_known(old)
+    ticket, arguments = None, command.arguments
+    if command.ticket is not None:
+        ticket = await _approved(tx, tenant, command.session, command.ticket)
+        arguments = ticket_rules.check_same_call(
+            ticket, command.call_id, command.tool, command.arguments
+        )
+        await check_still_asked(tx, head, ticket)
+    made = rules.begun(command, ticket, arguments, tx.now_us)
+    rows = await tx.scan(EXECUTIONS_BY_CALL, head.number, made.call_id)
+    if rows:
+        twin = _read(tx, min(rows, key=_age), head)
+        rules.check_twin(command, twin)
+        if twin.status == "pending":
+            return await _begin_again(tx, tenant, head, twin, fence)
+        return rules.check_known(twin)
+    # It took no time yet, so the sums cannot overflow.
+    tx.add(CALL_SUMS, CallSumsRow(head.number, *rules.counts(made)))
+    return _save(tx, tenant, head, made)
+
+
+async def _begin_again(
+    tx: Tx,
+    tenant: str,
+    head: Head,
+    execution: Execution,
+    fence: int | None,
+    *,
+    later: bool = False,
+) -> Execution:
+    again = rules.retried(execution, fence, tx.now_us, later=later)
+    if execution.ticket is not None:
+        ticket = await _approved(tx, tenant, execution.session, execution.ticket)
+        await check_still_asked(tx, head, ticket)
+    await _count_change(tx, head.number, execution, again)
+    return _save(tx, tenant, head, again)
+
+
+async def _approved(tx: Tx, tenant: str, session: str, id: str) -> Ticket:
+    ticket = await find_ticket(tx, tenant, id)
+    if ticket is None:
+        raise TicketNotFound(id)
+    if ticket.session != session:
+        raise SessionBindingMismatch(ticket.session, session)
+    ticket_rules.check_approved(ticket)
+    return ticket
+
+
+async def _count_change(tx: Tx, number: int, before: Execution, after: Execution) -> None:
+    """Bring the sums of a session up to date; InvalidValue when its time would overflow."""
+    change = add_calls(rules.counts(after), rules.counts(before), -1)
+    if change == NO_CALLS:
+        return
+    check_calls(change)
+    old = await tx.get(CALL_SUMS, number) or CallSumsRow(number, *NO_CALLS)
+    _, *sums = astuple(old)
+    tx.put(CALL_SUMS, CallSumsRow(number, *check_calls(add_calls((*sums,), change))))
+
+
+def _save(tx: Tx, tenant: str, head: Head, execution: Execution) -> Execution:
+    """Write an execution; answers it as it will be read."""
+    row = ExecutionRow(
+        tenant,
+        execution.id,
+        head.number,
+        execution.call_id,
+        execution.message_id,
+        execution.run_id,
+        execution.ticket,
+        execution.status,
+        execution.fence,
+        execution.created_us,
+        rules.encode(execution),
+    )
+    tx.put(EXECUTIONS, row)
+    return _read(tx, row, head)
+
+
+def _read(tx: Tx, row: ExecutionRow, head: Head) -> Execution:
+    """An execution as it looks to who knows the head of its session."""
+    return rules.seen(rules.read(row.id, row.body), rules.live_fence(head, tx.now_us))
+
+
+async def _find(
+    tx: Tx, tenant: str, id: str, known: Head | None = None
+) -> tuple[Execution, Head] | None:
+    """An execution of a session that was not purged, and the head: the known one, or a copy."""
+    row = await tx.get(EXECUTIONS, tenant, id)
+    if row is None:
+        return None
+    if known is not None and known.number == row.number:
+        return _read(tx, row, known), known
+    head = await tx.get(HEADS, row.number)
+    return None if head is None else (_read(tx, row, head), copy(head))
+
+
+async def _need(tx: Tx, tenant: str, id: str, known: Head | None = None) -> tuple[Execution, Head]:
+    found = await _find(tx, tenant, id, known)
+    if found is None:
+        raise ExecutionNotFound(id)
+    return found
+
+
+async def need_execution(tx: Tx, tenant: str, id: str) -> Execution:
+    """The execution, or ExecutionNotFound."""
+    return (await _need(tx, tenant, id))[0]
+
+
+@handles(FinishExecution)
+async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
+    """The outcome, once."""
+    execution, head = await _need(tx, command.tenant, command.finish.id)
+    check_alive(execution.session, head)
+    if command.guard.fence is not None:
+        check_guard(execution.session, head, command.guard, tx.now_us)
+    settled = rules.finished(execution, command.finish, tx.now_us)
+    if settled is None:
+        return execution
+    await wake(tx, head, execution.id)
+    await _count_change(tx, head.number, execution, settled)
+    return _save(tx, command.tenant, head, settled)
+
+
+async def finish_in_commit(tx: Tx, commit: Commit) -> None:
+    """The outcomes that a commit brings."""
+    command, effects = commit.command, []
+    for finish in command.executions:
+        execution, head = await _need(tx, command.tenant, finish.id, commit.head)
+        if head is not commit.head:
+            raise ExecutionNotFound(finish.id)
+        settled = rules.finished(execution, finish, commit.moment_us)
+        if settled is not None:
+            await _count_change(tx, head.number, execution, settled)
+            execution = _save(tx, command.tenant, head, settled)
+            await wake(tx, head, execution.id)
+        effects.append([execution.id, execution.status])
+    commit.effects["executions"] = effects
+
+
+@handles(RetryExecution)
+async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
+    """Begin it once more, because somebody decided so."""
+    execution, head = await _need(tx, command.tenant, command.id)
+    check_alive(execution.session, head)
+    fence, later = command.guard.fence, command.later
+    if fence is not None or not later:
+        check_guard(execution.session, head, command.guard, tx.now_us)
+    await wake(tx, head, execution.id)
+    return await _begin_again(tx, command.tenant, head, execution, fence, later=later)
+
+
+@handles(GetExecution)
+async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:
+    """By id."""
+    found = await _find(tx, query.tenant, query.id)
+    return None if found is None else found[0]
+
+
+@handles(ListExecutions)
+async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
+    """In the order they were made."""
+    heads: dict[int, Head | None] = {}
+    if query.session is not None:
+        head = await find_head(tx, query.tenant, query.session)
+        if head is None:
+            return []
+        heads[head.number] = head
+    number = next(iter(heads), None)
+
+    async def fitting(rows: list[ExecutionRow]) -> list[ExecutionRow]:
+        rows = [row for row in rows if _fits(row, query, number)]
+        await load_missing(tx, HEADS, heads, (row.number for row in rows))
+        return [row for row in rows if heads[row.number] is not None]
+
+    index, prefix, limit = _index_for(query, number)
+    if index is EXECUTIONS_BY_SESSION and query.unresolved:
+        rows = await fitting(await _started(tx, query.tenant, prefix))
+    else:
+        rows = await first_fitting(tx, index, prefix, fitting, limit)
+    rows.sort(key=_age)
+    return [
+        _read(tx, row, head)
+        for row in rows[: query.limit]
+        if (head := heads[row.number]) is not None
+    ]
+
+
+def _index_for(
+    query: ListExecutions, number: int | None
+) -> tuple[Index[ExecutionRow], Key, int | None]:
+    """Where to look for the fewest rows, and for how many when they are in the order of age.
+
+    Messages and runs of other tenants may have the same id, so theirs are not read in pages.
+    """
+    if query.message is not None:
+        return EXECUTIONS_BY_MESSAGE, (query.message,), None
+    if query.run_id is not None:
+        return EXECUTIONS_BY_RUN, (query.run_id,), None
+    if number is not None:
+        return EXECUTIONS_BY_SESSION, (number,), query.limit
+    if query.unresolved:
+        return EXECUTIONS_STARTED, (query.tenant,), query.limit
+    return EXECUTIONS.primary, (query.tenant,), None
+
+
+async def _started(tx: Tx, tenant: str, place: Key) -> list[ExecutionRow]:
+    """A session's executions without an outcome: few, and chosen without the bodies of the rest."""
+    places = await tx.scan_columns(EXECUTIONS_BY_SESSION, ("id", "status"), *place)
+    started = [(tenant, id) for id, status in places if status == "started"]
+    return [row for row in await tx.get_many(EXECUTIONS, started) if row is not None]
+
+
+def _fits(row: ExecutionRow, query: ListExecutions, number: int | None) -> bool:
+    if row.tenant != query.tenant or (query.unresolved and row.status != "started"):
+        return False
+    return all(
+        wanted in (None, actual)
+        for wanted, actual in (
+            (number, row.number),
+            (query.message, row.message),
+            (query.run_id, row.run),
+        )
+    )

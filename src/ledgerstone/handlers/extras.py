@@ -1,0 +1,72 @@
+"""What a commit stores besides its messages: documents, bytes, evidence and memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from ledgerstone.codec import encode_json, sha256
+from ledgerstone.commands.nodes import NewValue
+from ledgerstone.handlers.artifacts import put_in_commit
+from ledgerstone.handlers.attachments import attach_blobs
+from ledgerstone.handlers.commits import Commit
+from ledgerstone.handlers.evidence import append_in_commit
+from ledgerstone.handlers.memories import remember_in_commit
+from ledgerstone.handlers.notes import put_values
+from ledgerstone.rules.bodies import read_object
+from ledgerstone.tables.blobs import ATTACHMENTS
+from ledgerstone.tables.sessions import DOCUMENTS, DocumentRow
+from ledgerstone.tables.transaction import Tx
+
+
+async def patch_state(tx: Tx, commit: Commit, patch: dict[str, Any]) -> None:
+    """Merge a patch into the session's state; what it sets to None is gone."""
+    number = commit.head.number
+    row = await tx.get(DOCUMENTS, number, "state")
+    state = read_object(None if row is None else row.body, "documents", f"{number}", "state")
+    state |= patch
+    left = {key: value for key, value in state.items() if value is not None}
+    tx.put(DOCUMENTS, DocumentRow(number, "state", encode_json(left, "state")))
+    if patch:
+        commit.effects["state"] = patch
+
+
+async def put_documents(tx: Tx, commit: Commit) -> None:
+    """Replace the config, the frames and the checkpoint that a commit brings."""
+    command, head, digests = commit.command, commit.head, {}
+    for name, body in (("config", command.config), ("frames", command.frames)):
+        if body is not None:
+            tx.put(DOCUMENTS, DocumentRow(head.number, name, body))
+            digests[name] = sha256(body)
+    if digests:
+        commit.effects["documents"] = digests
+    checkpoint = command.checkpoint
+    if checkpoint is not None:
+        tx.put(DOCUMENTS, DocumentRow(head.number, "checkpoint", checkpoint.data))
+        await put_values(tx, head, [NewValue(checkpoint.ref, checkpoint.data)])
+        head.checkpoint = checkpoint.ref
+        commit.effects["checkpoint"] = checkpoint.ref
+
+
+async def stamp_attachments(tx: Tx, commit: Commit) -> None:
+    """The first commit that uses an attachment stamps it."""
+    command = commit.command
+    for id in command.attach:
+        row = await tx.get(ATTACHMENTS, command.tenant, command.session, id)
+        if row is not None and row.committed_us is None:
+            tx.put(ATTACHMENTS, replace(row, committed_us=commit.moment_us))
+    commit.effects["attach"] = list(command.attach)
+
+
+async def store_extras(tx: Tx, commit: Commit) -> None:
+    """Bytes, evidence and memories, in the order that lets each refer to the one before."""
+    command = commit.command
+    if command.blobs:
+        await attach_blobs(tx, commit)
+    if command.artifacts:
+        await put_in_commit(tx, commit)
+    if command.traces or command.reports:
+        await append_in_commit(tx, commit)
+    if command.memories:
+        await remember_in_commit(tx, commit)

@@ -1,0 +1,82 @@
+"""Taking, renewing, releasing and breaking leases."""
+
+from __future__ import annotations
+
+from ledgerstone.commands.leases import (
+    BreakLease,
+    GetLease,
+    ReleaseLease,
+    RenewLease,
+    TakeLease,
+)
+from ledgerstone.handlers.heads import find_head, need_head, save_head
+from ledgerstone.handlers.ready import settle_ready
+from ledgerstone.handlers.registry import handles
+from ledgerstone.records.leases import Lease
+from ledgerstone.rules import leases as rules
+from ledgerstone.rules.guard import check_alive, is_live
+from ledgerstone.tables.graph import NOTES, NoteRow
+from ledgerstone.tables.transaction import Tx
+
+LEASE_NODE = "ledger.lease"
+
+
+@handles(TakeLease)
+async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
+    """Grant the lease, or None while another owner's lives."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    expires_us = head.expires_us
+    if not rules.take(head, command, tx.now_us):
+        return None
+    save_head(tx, head)
+    if head.expires_us < expires_us:
+        await settle_ready(tx, head)  # The line may say that it is held for longer.
+    return head.lease(command.session)
+
+
+@handles(RenewLease)
+async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
+    """A later expiry for the exact, unexpired lease."""
+    head = await need_head(tx, command.tenant, command.session)
+    rules.renew(head, command, tx.now_us)
+    save_head(tx, head)
+    renewed = head.lease(command.session)
+    assert renewed is not None
+    return renewed
+
+
+@handles(ReleaseLease)
+async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
+    """End this very grant; anything stale changes nothing."""
+    head = await find_head(tx, command.tenant, command.session)
+    if head is None or not rules.holds(head, command):
+        return False
+    rules.clear(head)
+    save_head(tx, head)
+    await settle_ready(tx, head)
+    return True
+
+
+@handles(BreakLease)
+async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
+    """End the lease that lives, and fence its holder off."""
+    head = await need_head(tx, command.tenant, command.session)
+    broken = rules.break_(head, command, tx.now_us)
+    if broken is None:
+        return None
+    save_head(tx, head)
+    await settle_ready(tx, head)
+    body = rules.break_note(command, broken)
+    key = f"break/{head.fence:012d}"
+    tx.put(NOTES, NoteRow(head.number, LEASE_NODE, key, None, "", tx.now_us, body))
+    return broken
+
+
+@handles(GetLease)
+async def get_lease(tx: Tx, query: GetLease) -> Lease | None:
+    """The live lease."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None or not is_live(head, tx.now_us):
+        return None
+    return head.lease(query.session)

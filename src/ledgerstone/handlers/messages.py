@@ -1,0 +1,282 @@
+"""Messages: reading paths, pages, ranges, runs and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from ledgerstone.commands.nodes import (
+    GetMessage,
+    GetVersions,
+    ReadMessages,
+    ReadRange,
+)
+from ledgerstone.errors import Corrupt
+from ledgerstone.handlers.heads import find_head
+from ledgerstone.handlers.nodes import columns_between, id_at, node_by_id, nodes_with_id
+from ledgerstone.handlers.paths import (
+    Stretch,
+    end_of,
+    stretches,
+)
+from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.run_rows import run_names
+from ledgerstone.records.messages import Message
+from ledgerstone.rules.bodies import (
+    ROLE_NAMES,
+    UNREADABLE,
+    decode_body,
+    read_amended,
+    read_loosely,
+)
+from ledgerstone.tables.graph import AMENDMENTS, NodeRow
+from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
+from ledgerstone.tables.transaction import Tx
+
+Row: TypeAlias = tuple[Any, ...]
+"""Some columns of a node, in the order in which they were asked for."""
+
+COLUMNS = ("ord", "parent", "seq", "role", "run", "created_us", "id", "body", "deleted_us")
+"""What is read of a message."""
+row_of: Callable[[NodeRow], Row] = attrgetter(*COLUMNS)
+
+_PAGE_ROWS = 256
+_SPARSE = 16
+"""Ids are read as one range unless it holds this many times more rows than are asked for."""
+
+
+class Patch(NamedTuple):
+    """An amendment of a message: everything that differs from its body since it was written."""
+
+    ord: int
+    version: int
+    created_us: int
+    patch: bytes
+
+
+def is_message(row: Row) -> bool:
+    """Whether a row is a message that still has its body."""
+    return row[3] is not None and row[7] is not None
+
+
+def is_live_message(row: Row) -> bool:
+    """The same, and it is not tombstoned."""
+    return row[8] is None and row[3] is not None and row[7] is not None
+
+
+@handles(ReadMessages)
+async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
+    """A path, or its newest or oldest part, oldest first."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    leaf = await end_of(tx, head, query.branch, query.at, deleted=query.deleted)
+    rows = await read_path(
+        tx,
+        head,
+        await stretches(tx, head, leaf),
+        fits=is_message if query.deleted else is_live_message,
+        after_seq=query.after_seq,
+        last=query.last,
+        first=query.first,
+    )
+    return await messages_of(tx, head, query.session, rows)
+
+
+async def read_path(
+    tx: Tx,
+    head: Head,
+    parts: list[Stretch],
+    *,
+    columns: tuple[str, ...] = COLUMNS,
+    fits: Callable[[Row], bool] = is_live_message,
+    after_seq: int = 0,
+    before_seq: int | None = None,
+    last: int | None = None,
+    first: int | None = None,
+) -> list[Row]:
+    """The nodes of a path that fit, oldest first; `parts` are its stretches, newest first.
+
+    The columns begin with those of a message.
+    """
+    wanted, newest_first = (first, False) if last is None else (last, True)
+    found: list[Row] = []
+    for part in parts if newest_first else reversed(parts):
+        left = None if wanted is None else wanted - len(found)
+        if left == 0:
+            break
+        low, high = part.within(after_seq, before_seq)
+        found += await read_between(
+            tx, head.number, columns, low, high, fits, wanted=left, reverse=newest_first
+        )
+    return found[::-1] if newest_first else found
+
+
+async def read_between(
+    tx: Tx,
+    number: int,
+    columns: tuple[str, ...],
+    first: int,
+    last: int,
+    fits: Callable[[Row], bool],
+    *,
+    wanted: int | None,
+    reverse: bool,
+) -> list[Row]:
+    """The rows from one ord to another that fit, not more than are wanted; ord comes first."""
+    found: list[Row] = []
+    size = wanted
+    while first <= last:
+        rows = await columns_between(tx, number, columns, first, last, limit=size, reverse=reverse)
+        found += filter(fits, rows)
+        if wanted is None or size is None or len(rows) < size or len(found) >= wanted:
+            break
+        if reverse:
+            last = rows[-1][0] - 1
+        else:
+            first = rows[-1][0] + 1
+        size = max(wanted, _PAGE_ROWS)  # Few of the first rows did fit.
+    return found[:wanted]
+
+
+async def messages_of(
+    tx: Tx, head: Head, session: str, rows: list[Row], revision: int | None = None
+) -> list[Message]:
+    """Rows as records, with the newest amendments applied: those up to a revision."""
+    newest: dict[int, Patch] = {}
+    if head.amended and rows:
+        ords = [row[0] for row in rows]
+        newest = {one.ord: one for one in await _patches(tx, head, min(ords), max(ords), revision)}
+    return await _messages(tx, head, session, rows, newest)
+
+
+async def _messages(
+    tx: Tx, head: Head, session: str, rows: list[Row], newest: dict[int, Patch]
+) -> list[Message]:
+    own = {row[0]: row[6] for row in rows}
+    id_of = (await with_parents(tx, head.number, own, {row[1] for row in rows})).get
+    run_id = (await _runs(tx, head, rows)).get
+    found = []
+    for ord, parent, seq, role, run, created_us, id, raw, deleted_us in rows:
+        try:
+            body = decode_body(raw)
+        except UNREADABLE:
+            body = read_loosely(raw, None, id)
+        if ROLE_NAMES.get(role) != body.role:
+            raise Corrupt("nodes", id, "role", f"{role!r} does not fit the body")
+        message = Message(
+            body=body,
+            id=id,
+            session=session,
+            ord=ord,
+            seq=seq,
+            parent=id_of(parent),
+            run_id=run_id(run),
+            created_us=created_us,
+            deleted_us=deleted_us,
+        )
+        if ord in newest:
+            message = _amended(message, raw, newest[ord])
+        found.append(message)
+    return found
+
+
+def _amended(message: Message, raw: bytes, patch: Patch) -> Message:
+    body = read_amended(raw, patch.patch, message.id)
+    return replace(message, body=body, version=patch.version, updated_us=patch.created_us)
+
+
+async def with_parents(
+    tx: Tx, number: int, ids: dict[int, str], parents: Iterable[int]
+) -> dict[int, str]:
+    """Ids by ord, and the ids of those parents that are not among them."""
+    missing = set(parents).difference(ids, (0,))
+    if not missing:
+        return ids
+    first, last = min(missing), max(missing)
+    if first < last < first + _SPARSE * len(missing):
+        return dict(await columns_between(tx, number, ("ord", "id"), first, last)) | ids
+    found = {ord: await id_at(tx, number, ord) for ord in sorted(missing)}
+    return {ord: id for ord, id in found.items() if id is not None} | ids
+
+
+async def _runs(tx: Tx, head: Head, rows: list[Row]) -> dict[int, str]:
+    numbers = {row[4] for row in rows if row[4] is not None} if head.runs else None
+    return await run_names(tx, head, numbers) if numbers else {}
+
+
+async def _patches(
+    tx: Tx, head: Head, first: int, last: int, revision: int | None = None
+) -> list[Patch]:
+    """The amendments between two ords that were not erased, oldest first."""
+    rows = await tx.scan_columns(
+        AMENDMENTS.primary, (*Patch._fields, "revision"), head.number,
+        after=(first - 1,), before=(last + 1,),
+    )  # fmt: skip
+    return [
+        Patch(*row)
+        for *row, made in rows
+        if row[3] is not None and (revision is None or made <= revision)
+    ]
+
+
+@handles(ReadRange)
+async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
+    """Messages of the main path by inclusive position."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    parts = await stretches(tx, head, head.tip)
+    first, beyond = query.first - 1, query.last + 1
+    rows = await read_path(tx, head, parts, after_seq=first, before_seq=beyond)
+    return await messages_of(tx, head, query.session, rows)
+
+
+@handles(GetMessage)
+async def get_message(tx: Tx, query: GetMessage) -> Message | None:
+    """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
+    if query.session is None:
+        return await _oldest(tx, query.tenant, query.id)
+    head = await find_head(tx, query.tenant, query.session)
+    row = None if head is None else await _message_row(tx, head, query.id)
+    if head is None or row is None:
+        return None
+    return (await messages_of(tx, head, query.session, [row]))[0]
+
+
+async def _message_row(tx: Tx, head: Head, id: str) -> Row | None:
+    node = await node_by_id(tx, head.number, id)
+    row = None if node is None else row_of(node)
+    return row if row is not None and is_message(row) else None
+
+
+async def _oldest(tx: Tx, tenant: str, id: str) -> Message | None:
+    nodes = [node for node in await nodes_with_id(tx, id) if is_message(row_of(node))]
+    sessions = await tx.get_many(SESSIONS, [(node.number,) for node in nodes])
+    found = [
+        (node.created_us, session.id, node)
+        for node, session in zip(nodes, sessions, strict=True)
+        if session is not None and session.tenant == tenant
+    ]
+    if not found:
+        return None
+    _, name, oldest = min(found, key=lambda each: each[:2])
+    head = await tx.get(HEADS, oldest.number)
+    if head is None:
+        raise Corrupt("heads", name, "number", "a message names it, and it is not there")
+    return (await messages_of(tx, head, name, [row_of(oldest)]))[0]
+
+
+@handles(GetVersions)
+async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
+    """The original, then every amendment."""
+    head = await find_head(tx, query.tenant, query.session)
+    row = None if head is None else await _message_row(tx, head, query.id)
+    if head is None or row is None:
+        return []
+    (original,) = await _messages(tx, head, query.session, [row], {})
+    patches = await _patches(tx, head, row[0], row[0]) if head.amended else []
+    return [original, *(_amended(original, row[7], patch) for patch in patches)]

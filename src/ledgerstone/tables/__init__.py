@@ -1,0 +1,1 @@
+"""What is stored: every table declared once, and the transaction that handlers see."""

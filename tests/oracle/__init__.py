@@ -1,0 +1,1 @@
+"""The rules written a second time, over plain tables: what the engines are judged by."""

@@ -1,0 +1,25 @@
+"""The first implementation as a backend, frozen: every engine must answer as it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledgerstone.backends.memory import MemoryBackend
+from ledgerstone.clock import Clock
+from ledgerstone.model.model import Model
+
+
+class OracleEngine(Model):
+    """The model under the names that the memory backend asks for."""
+
+    @property
+    def changed(self) -> bool:
+        return self.touched
+
+
+def open_oracle(clock: Clock) -> MemoryBackend:
+    """A new, empty store of the oracle."""
+    backend = MemoryBackend(clock)
+    engine: Any = OracleEngine(clock)
+    backend._engine = engine
+    return backend
