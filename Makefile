@@ -11,8 +11,8 @@ KILLS ?= 100
 # The promises that `make promises` insists on, and where.
 REQUIRED ?= 1-204,220-230
 BACKENDS ?= memory,sqlite,file,postgres
-CODE := $(wildcard src tests tools bench examples)
-TYPED := $(wildcard src tests tools bench)
+CODE := $(wildcard src testing tests tools bench examples)
+TYPED := $(wildcard src testing tests tools bench)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
@@ -40,10 +40,10 @@ $(VENV)/.locked: requirements/dev.txt
 	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# The package itself, in place. The build tools come from the lock, hence no isolation.
-$(READY): $(VENV)/.locked pyproject.toml
-	@echo "installing ledgerstone into $(VENV), editable"
-	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+# The two distributions, in place. The build tools come from the lock, hence no isolation.
+$(READY): $(VENV)/.locked pyproject.toml testing/pyproject.toml
+	@echo "installing ledgerstone and ledgerstone-testing into $(VENV), editable"
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e . -e testing
 	@touch $@
 
 .PHONY: demo
@@ -89,9 +89,9 @@ $(BENCH_VENV)/.locked: requirements/bench.txt
 		--no-deps --require-hashes -r requirements/bench.txt
 	@touch $@
 
-$(BENCH_VENV)/.ready: $(BENCH_VENV)/.locked pyproject.toml
+$(BENCH_VENV)/.ready: $(BENCH_VENV)/.locked pyproject.toml testing/pyproject.toml
 	@$(BENCH_VENV)/bin/python -m pip install -qq --disable-pip-version-check \
-		--no-deps --no-build-isolation -e .
+		--no-deps --no-build-isolation -e . -e testing
 	@touch $@
 
 .PHONY: bench
@@ -128,5 +128,5 @@ lock: $(LOCK_VENV)/.locked ## write the hash-locked requirements anew (UPGRADE=1
 clean: ## remove the environment and everything a tool left behind
 	@rm -rf $(VENV) $(LOCK_VENV) $(BENCH_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .coverage .coverage.* htmlcov
-	@find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + \
+	@find src testing tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src", "tests", "bench", "tools", "examples")
+FOLDERS = ("src", "testing", "tests", "bench", "tools", "examples")
 THIS_FILE = "tests/test_tidy.py"
 
 FILE_LINES_SOFT = 400
@@ -43,10 +43,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:home|root|Users|opt|srv|work/(?:main|
 HOST_IN_LOCK = re.compile(r"https?://|^\s*--?(i|f|index-url|extra-index-url|find-links)\b")
 QUERY_NAME = re.compile(r"^--\s*name:\s*(\w+)", re.MULTILINE)
 
-STEERING = (
-    *("src/ledgerstone/backends/sqlite", "src/ledgerstone/backends/postgres"),
-    "src/ledgerstone/testing/",
-)
+TESTING = "testing/ledgerstone/testing/"
+STEERING = ("src/ledgerstone/backends/sqlite", "src/ledgerstone/backends/postgres", TESTING)
 """Who may begin and end transactions."""
 TRANSACTION = r"PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE"
 # In capitals the first word is enough. In small letters those are English words as well, so the
@@ -112,7 +110,7 @@ def host_in_lock(path: str, text: str) -> Iterator[str]:
 
 
 def sql_in_strings(path: str, text: str) -> Iterator[str]:
-    if not path.startswith("src/ledgerstone/"):
+    if not path.startswith(("src/ledgerstone/", TESTING)):
         return
     may_steer = path.startswith(STEERING)
     for node in _string_constants(ast.parse(text)):
@@ -124,7 +122,7 @@ def sql_in_strings(path: str, text: str) -> Iterator[str]:
 
 
 def clock_outside(path: str, text: str) -> Iterator[str]:
-    if not path.startswith("src/") or path == "src/ledgerstone/clock.py":
+    if not path.startswith(("src/", TESTING)) or path == "src/ledgerstone/clock.py":
         return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCK_READS:
@@ -136,7 +134,7 @@ def clock_outside(path: str, text: str) -> Iterator[str]:
 
 
 def object_revival(path: str, text: str) -> Iterator[str]:
-    if not path.startswith("src/") or path.startswith("src/ledgerstone/testing/"):
+    if not path.startswith("src/"):
         return
     for node in ast.walk(ast.parse(text)):
         for name in _imported(node) | _called(node) & {"eval", "exec"}:
@@ -300,7 +298,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (sql_in_strings, ANY, 'q = "pragma synchronous"'),
     (sql_in_strings, ANY, 'q = "create unique index i on t(x)"'),
     (sql_in_strings, SQLITE, 'q = "SELECT 1"'),
-    (sql_in_strings, "src/ledgerstone/testing/faults.py", 'q = "UPDATE heads SET x = 1"'),
+    (sql_in_strings, f"{TESTING}faults.py", 'q = "UPDATE heads SET x = 1"'),
     (clock_outside, ANY, "import time\nx = time.time()"),
     (clock_outside, ANY, "from time import time_ns"),
     (clock_outside, ANY, "import datetime\nx = datetime.datetime.now()"),
@@ -330,7 +328,7 @@ GOOD: list[tuple[Rule, str, str]] = [
     (clock_outside, ANY, "import time\nx = time.monotonic()\ny = '.time.time()'"),
     (clock_outside, "bench/turns.py", "import time\nx = time.time()"),
     (object_revival, ANY, "import re\nx = re.compile('eval')\nself.exec('1')"),
-    (object_revival, "src/ledgerstone/testing/attacks.py", "import pickle"),
+    (object_revival, f"{TESTING}attacks.py", "import pickle"),
 ]
 
 

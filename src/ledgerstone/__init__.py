@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
 from ledgerstone.clock import ManualClock
@@ -86,6 +87,9 @@ if TYPE_CHECKING:
     from ledgerstone.api_sync.store import Store
     from ledgerstone.intake.tracing import trace_of
     from ledgerstone.rules.prices import Price, Prices
+
+# `ledgerstone.testing` is a distribution of its own: in an editable install it lies elsewhere.
+__path__ = extend_path(__path__, __name__)
 
 __all__ = [
     # stores
