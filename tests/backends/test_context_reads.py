@@ -14,6 +14,7 @@ from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.backends.sqlite_connection import SqliteTx
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.context import FindCompaction, ReadContext
+from ledgerstone.engines.memory.engine import MemoryEngine
 from ledgerstone.sql.context import find_compaction, read_context
 from ledgerstone.tables.graph import NODES
 from ledgerstone.trampoline import run_now
@@ -95,10 +96,10 @@ class CountedRows(dict[Any, Any]):
 
 
 def memory_looks(count: int, question: Any) -> int:
-    backend = MemoryBackend(ManualClock())
-    store = Store(backend)
-    fill(store, count, compacted=True)
-    tables = backend._engine.rows.tables
+    engine = MemoryEngine(ManualClock())
+    backend = MemoryBackend(ManualClock(), engine)
+    fill(Store(backend), count, compacted=True)
+    tables = engine.rows.tables
     rows = tables[NODES] = CountedRows(tables[NODES])
     assert backend.read([question])[0] is not None
     return rows.looks

@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("backup", "blobs", "bytes-evidence-memory", "memory", "moving", "runs-and-work", "usage")
+PAGES = (
+    "backup",
+    "blobs",
+    "bytes-evidence-memory",
+    "engines",
+    "memory",
+    "moving",
+    "runs-and-work",
+    "usage",
+)
 GUIDES = tuple(f"adapters/{path.stem}" for path in sorted((DOCS / "adapters").glob("*.md")))
 TEXTS = {page: (DOCS / f"{page}.md").read_text("utf-8") for page in (*PAGES, *GUIDES)}
 # What stands behind a semicolon is a remark of its own.

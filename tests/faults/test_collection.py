@@ -57,8 +57,8 @@ def _counter(backend: Backend, place: BlobPlace, home: Path) -> Callable[[], int
         root = Path(place.path)  # type: ignore[attr-defined]
         return lambda: sum(1 for one in root.rglob("*") if one.is_file())
     if isinstance(backend, MemoryBackend):
-        chunks = backend._engine.rows.tables[CHUNKS]
-        return lambda: len({key[:2] for key in chunks})
+        engine: Any = backend._engine
+        return lambda: len({key[:2] for key in engine.rows.tables[CHUNKS]})
     return lambda: _keys_in(str(home / "store" / "store.db"))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import Clock
 from ledgerstone.model.model import Model
@@ -16,10 +14,10 @@ class OracleEngine(Model):
     def changed(self) -> bool:
         return self.touched
 
+    def counts(self) -> dict[str, int]:
+        return {name: len(table) for name, table in self.state.tables().items()}
+
 
 def open_oracle(clock: Clock) -> MemoryBackend:
     """A new, empty store of the oracle."""
-    backend = MemoryBackend(clock)
-    engine: Any = OracleEngine(clock)
-    backend._engine = engine
-    return backend
+    return MemoryBackend(clock, OracleEngine(clock))

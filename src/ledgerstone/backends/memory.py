@@ -13,6 +13,7 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.engines.memory.engine import MemoryEngine
 from ledgerstone.errors import NotSupported, StoreClosed
 from ledgerstone.ports.backend import Progress
+from ledgerstone.ports.engine import Engine
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
 A = TypeVar("A")
@@ -30,10 +31,13 @@ def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
 
 
 class MemoryBackend:
-    """Every command and every group of queries runs alone, in the caller's thread."""
+    """Every command and every group of queries runs alone, in the caller's thread.
 
-    def __init__(self, clock: Clock) -> None:
-        self._engine = MemoryEngine(clock)
+    `engine`: another one that keeps its rows in this process (docs/engines.md).
+    """
+
+    def __init__(self, clock: Clock, engine: Engine | None = None) -> None:
+        self._engine = engine or MemoryEngine(clock)
         self._lock = threading.Lock()
         self._changes = Changes()
         self._pid = os.getpid()
@@ -99,8 +103,7 @@ class MemoryBackend:
         """The rows of every table."""
         with self._opened():
             self._check_open()
-            tables = self._engine.rows.tables
-            return StoreStats(counts={table.name: len(rows) for table, rows in tables.items()})
+            return StoreStats(counts=self._engine.counts())
 
     def backup(self, target: str, progress: Progress) -> None:
         """Refuse: there are no files."""

@@ -46,6 +46,10 @@ class MemoryEngine:
         """The tenants that have anything."""
         return run_now(list_tenants(Tx(self.rows, self._clock.now_us())))
 
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {table.name: len(rows) for table, rows in self.rows.tables.items()}
+
     def _answer(self, tx: Tx, query: Query[Any]) -> Any:
         handler = HANDLERS.get(type(query))
         if handler is None:
