@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledgerstone.backends.file import FileBackend
+from ledgerstone.engines.file.backend import FileBackend
 from ledgerstone.commands.artifacts import NewArtifact, Owner, PutArtifact, SaveArtifacts
 from ledgerstone.commands.attachments import RecordIntent
 from ledgerstone.commands.blobs import BeginUpload, CondemnUpload, FinishUpload

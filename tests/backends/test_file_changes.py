@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ledgerstone.backends.file_changes import BY_NUMBER, DERIVED, homes, rows_fields
-from ledgerstone.backends.file_lines import STORE, Line
-from ledgerstone.backends.file_recovery import _bare
-from ledgerstone.backends.file_shared import IN_STORE, LOOSE, SHARED
+from ledgerstone.engines.file.changes import BY_NUMBER, DERIVED, homes, rows_fields
+from ledgerstone.engines.file.lines import STORE, Line
+from ledgerstone.engines.file.recovery import _bare
+from ledgerstone.engines.file.homes import IN_STORE, LOOSE, SHARED
 from ledgerstone.model.state import Change, State
 from ledgerstone.model.tables import ABSENT
 

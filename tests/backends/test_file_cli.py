@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.file import open_file
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.cli.app import run
 from tests.backends.journals import bed, fill, filled, journal_of
 

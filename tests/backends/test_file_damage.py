@@ -12,7 +12,7 @@ import pytest
 
 from ledgerstone import Store, user
 from ledgerstone.backends import file_journal, file_lines
-from ledgerstone.backends.file_lines import Line, decode_line, encode_line
+from ledgerstone.engines.file.lines import Line, decode_line, encode_line
 from ledgerstone.errors import Corrupt, SchemaTooNew
 from ledgerstone.testing.bed import Bed
 from tests.backends.journals import bed, fill, filled, journal_of, journals, lines

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends.file import FileBackend, open_file
+from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
 from ledgerstone.commands.evidence import AppendEvidence, LoadEvidence

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_lines import Line, decode_line, encode_line
-from ledgerstone.backends.file_shared import IN_STORE, LOOSE, SHARED
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.lines import Line, decode_line, encode_line
+from ledgerstone.engines.file.homes import IN_STORE, LOOSE, SHARED
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.artifacts import (
     DeleteArtifacts,

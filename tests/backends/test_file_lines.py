@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_journal import journal_name, journal_number
-from ledgerstone.backends.file_wire import joined, split
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.journal import journal_name, journal_number
+from ledgerstone.engines.file.codec import joined, split
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.sessions import GetDocument, PutSession
 from ledgerstone.commands.turns import CommitTurn, NewNode

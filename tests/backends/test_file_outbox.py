@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.file import FileBackend, open_file
+from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.sessions import CreateSession, DeleteSession, PurgeSession
 from ledgerstone.commands.turns import CommitTurn

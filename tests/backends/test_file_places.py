@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.errors import (
     Busy,
     InvalidValue,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Node, Opaque, Store, user
-from ledgerstone.backends.file import open_file
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.clock import ManualClock
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_folder import Folder
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.folder import Folder
 from ledgerstone.clock import ManualClock
 from ledgerstone.errors import Corrupt
 from ledgerstone.testing.bed import Bed

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_disk import Disk
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.disk import Disk
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown, StoreClosed, Unavailable
 from ledgerstone.model.handlers import WRITES
@@ -197,8 +197,8 @@ def test_memory_that_could_not_follow_the_disk_answers_nothing(
 CONTROL_C = """
 import os, signal, sys, threading
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_disk import Disk
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.disk import Disk
 
 class Slow(Disk):
     armed = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.file import open_file
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.backends.memory import open_memory
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock

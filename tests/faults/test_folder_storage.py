@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from ledgerstone.backends.file_writer import Writer
+from ledgerstone.engines.file.engine import Writer
 from ledgerstone.commands import Command
 from ledgerstone.errors import Unavailable
 from ledgerstone.testing.faults.disk import How, Kind

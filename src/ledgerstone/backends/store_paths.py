@@ -13,8 +13,8 @@ from urllib.parse import quote
 import apsw
 import msgspec
 
-from ledgerstone.backends.file_disk import mapped
-from ledgerstone.backends.file_folder import ABOUT, BLOBS, LOCK
+from ledgerstone.engines.file.disk import mapped
+from ledgerstone.engines.file.folder import ABOUT, BLOBS, LOCK
 from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.backends.sqlite_connection import flush_folder
 from ledgerstone.backends.sqlite_marks import APPLICATION_ID, HEADER_BYTES

@@ -1,13 +1,17 @@
-"""One line of a journal: one command, as the rows it put and took away.
+"""One line of a journal: one change set, as the rows it put and the keys it took away.
 
-    pos   the position of the command in the whole store: 1, 2, 3, ...
-    n     the place of the line in its own journal
-    at    when, and `do` what
-    after the line written before this one, as journal and n; so a line that is lost is missed
-    base  this line stands for all lines of its journal before it
-    drop  the journal that a purge removed, and how many lines it had; `drops` all those before
-    feed  the last place in the feed that was given out: said when a journal with such places goes
-    prev  the sum of the line before it in the same journal; `sum` covers everything else
+    pos     the position of the change set in the whole store: 1, 2, 3, ...
+    n       the place of the line in its own journal
+    at      when, and `do` what
+    after   the line written before this one, as journal and n; so a line that is lost is missed
+    skips   how many lines before this one were left out, since nothing of them is there any more
+    base    this line has all rows of its journal; those before it count no more
+    drops   journals that purges removed, and how many lines each had
+    erases  the session of which bytes have to leave the disk after this line
+    feed    the last place in the feed that was given out: said when a journal with such places goes
+    put     rows by table, and `gone` keys by table: those of the session, or of nobody
+    parts   the same in the store's journal, for each session that the change set concerns
+    prev    the sum of the line before it in the same journal; `sum` covers everything else
 
 A sum says that a line is whole, `prev` that it stands where it was written, `after` and `pos` that
 none is missing at the end. Journals are numbered like their sessions; 0 is the store's own.
@@ -15,35 +19,17 @@ none is missing at the end. Journals are numbered like their sessions; 0 is the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.file_rows import (
-    AmendmentWire,
-    BytesWire,
-    HeadWire,
-    NodeWire,
-    NoteWire,
-    SessionWire,
-    TurnWire,
-)
-from ledgerstone.backends.file_rows_kept import (
-    ArtifactWire,
-    BlobWire,
-    BudgetWire,
-    EmbeddingWire,
-    EvidenceWire,
-    MemoryWire,
-    SpaceWire,
-    UploadWire,
-)
-from ledgerstone.backends.file_rows_shared import AttachmentWire, RunWire, StubWire
-from ledgerstone.backends.file_rows_work import DeadWire, OutboxWire, ReadyWire, WorkWire
 from ledgerstone.clock import to_datetime
+from ledgerstone.engines.file.codec import Keys, Put
+from ledgerstone.engines.file.homes import Home
 
-VERSION = 1
+VERSION = 2
 SUM_BYTES = 8
 STORE = 0
 """The number of the store's own journal."""
@@ -55,8 +41,21 @@ SUM_CHARS = 2 * SUM_BYTES
 TAIL_BYTES = len(_SUM_START) + SUM_CHARS + len(_SUM_END)
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is said of every command; it stands first, where a person looks."""
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a line of the store's journal says of one session: its number, or its name."""
+
+    number: int = 0
+    session: str = ""
+    put: Put | None = None
+    gone: Keys = {}
+
+    @property
+    def home(self) -> Home:
+        return Home(self.number, self.session)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person looks for stands first."""
 
     pos: int
     n: int
@@ -67,46 +66,21 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str = ""
     number: int = STORE
     after: tuple[tuple[int, int], ...] = ()
+    skips: int = 0
     base: bool = False
-    drop: tuple[int, int] | None = None
     drops: tuple[tuple[int, int], ...] = ()
+    erases: int = 0
     feed: int = 0
-
-
-class Line(Said, frozen=True, kw_only=True, omit_defaults=True):
-    """Then the rows, by table; `gone` has the keys of those that were removed."""
-
-    row: SessionWire | None = None
-    head: HeadWire | None = None
-    turns: tuple[TurnWire, ...] = ()
-    nodes: tuple[NodeWire, ...] = ()
-    amendments: tuple[AmendmentWire, ...] = ()
-    branches: tuple[tuple[str, int], ...] = ()
-    documents: tuple[BytesWire, ...] = ()
-    notes: tuple[NoteWire, ...] = ()
-    values: tuple[BytesWire, ...] = ()
-    work: tuple[WorkWire, ...] = ()
-    ready: tuple[ReadyWire, ...] = ()
-    dead_work: tuple[DeadWire, ...] = ()
-    outbox: tuple[OutboxWire, ...] = ()
-    session_runs: tuple[tuple[str, int, int], ...] = ()
-    tickets: tuple[BytesWire, ...] = ()
-    executions: tuple[BytesWire, ...] = ()
-    counters: tuple[tuple[str, int], ...] = ()
-    stubs: tuple[StubWire, ...] = ()
-    runs: tuple[RunWire, ...] = ()
-    attachments: tuple[AttachmentWire, ...] = ()
-    artifacts: tuple[ArtifactWire, ...] = ()
-    evidence: tuple[EvidenceWire, ...] = ()
-    blobs: tuple[BlobWire, ...] = ()
-    uploads: tuple[UploadWire, ...] = ()
-    budgets: tuple[BudgetWire, ...] = ()
-    memories: tuple[MemoryWire, ...] = ()
-    embeddings: tuple[EmbeddingWire, ...] = ()
-    spaces: tuple[SpaceWire, ...] = ()
-    gone: dict[str, list[tuple[Any, ...]]] = {}
+    put: Put | None = None
+    gone: Keys = {}
+    parts: tuple[Part, ...] = ()
     prev: str
     sum: str = ""
+
+    def all_parts(self) -> Iterator[Part]:
+        """What it says of everybody."""
+        yield Part(number=self.number, put=self.put, gone=self.gone)
+        yield from self.parts
 
 
 class _Opening(msgspec.Struct):
@@ -126,6 +100,11 @@ class BadLine(Exception):
     def __init__(self, reason: str, *, torn: bool = False) -> None:
         super().__init__(reason)
         self.torn = torn
+
+
+def changed(line: Line, **fields: Any) -> Line:
+    """The line with other fields, and without a sum."""
+    return msgspec.structs.replace(line, sum="", **fields)
 
 
 def encode_line(line: Line) -> tuple[bytes, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ledgerstone.backends.file_recovery import Loaded
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands import blobs as blob_commands
 from ledgerstone.commands import memories as memory_commands
@@ -48,8 +47,12 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.commands.turns import CommitTurn, VerifyStore
 from ledgerstone.commands.work import EnqueueWork
+from ledgerstone.engines.file.homes import number_of
+from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Defect, Verified
+from ledgerstone.tables.runs import RUNS_BY_ID
+from ledgerstone.tables.sessions import SESSIONS
 
 _BY_ID = (
     GetSession,
@@ -106,7 +109,7 @@ class Damage:
     """The damaged journals of a store; usually there are none."""
 
     def __init__(self, books: Loaded) -> None:
-        self._state = books.state
+        self._rows = books.rows
         self._errors = {
             books.names[number]: fault.error()
             for number, fault in books.faults.items()
@@ -133,7 +136,7 @@ class Damage:
             error = self._errors.get((asked.tenant, session))
             if error is not None:
                 raise _again(error)
-            if self._nameless and (asked.tenant, session) not in self._state.sessions:
+            if self._nameless and not number_of(self._rows, asked.tenant, session):
                 raise _again(self._nameless[0])
 
     def verified(self, tenant: str, session: str) -> Verified | None:
@@ -161,11 +164,19 @@ class Damage:
         if isinstance(asked, ListRuns) and asked.where.session is not None:
             return [asked.where.session]
         if isinstance(asked, GetRun | UpdateRun):
-            run = self._state.runs.get((asked.tenant, asked.id))
-            if run is not None:
-                return [run.session]
+            sessions = self._sessions_of_run(asked.tenant, asked.id)
+            if sessions:
+                return sessions
         session = getattr(asked, "session", None)
         return [session] if isinstance(session, str) else self._all(asked.tenant)
+
+    def _sessions_of_run(self, tenant: str, id: str) -> list[str]:
+        found = (
+            self._rows.tables[SESSIONS].get((run.number,))
+            for run in self._rows.between(RUNS_BY_ID, (id,))
+            if run.tenant == tenant
+        )
+        return [row.id for row in found if row is not None]
 
     def _all(self, tenant: str) -> list[str]:
         """For what looks at a whole tenant: every damaged session of it."""

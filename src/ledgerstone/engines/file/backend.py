@@ -1,4 +1,4 @@
-"""A store in a directory: the model in memory, and a readable journal per session on disk."""
+"""A store in a directory: rows in memory, and a readable journal per session on disk."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ledgerstone.backends.file_backup import copy_journals
-from ledgerstone.backends.file_damage import Damage
-from ledgerstone.backends.file_disk import Disk, mapped
-from ledgerstone.backends.file_folder import BLOBS, SNAPSHOT, TORN_END, Folder
-from ledgerstone.backends.file_lines import VERSION, time_text
-from ledgerstone.backends.file_outbox import deliver
-from ledgerstone.backends.file_recovery import load
-from ledgerstone.backends.file_transfer import parts
-from ledgerstone.backends.file_verify import check_journal, check_store
-from ledgerstone.backends.file_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
-from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import VerifySession, VerifyStore
+from ledgerstone.engines.file.backup import copy_journals
+from ledgerstone.engines.file.damage import Damage
+from ledgerstone.engines.file.disk import Disk, mapped
+from ledgerstone.engines.file.engine import FileEngine
+from ledgerstone.engines.file.folder import BLOBS, SNAPSHOT, TORN_END, Folder
+from ledgerstone.engines.file.homes import number_of
+from ledgerstone.engines.file.lines import VERSION, time_text
+from ledgerstone.engines.file.recovery import load
+from ledgerstone.engines.file.transfer import parts
+from ledgerstone.engines.file.verify import check_session, check_store
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
-from ledgerstone.model.handlers import READS, WRITES
-from ledgerstone.model.restored import names_of
-from ledgerstone.model.state import AGAIN, Tx, tenants_of
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Defect, Health, StoreStats, Verified
-from ledgerstone.rules.leases import FLOOR_STUB
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
 
@@ -72,10 +71,9 @@ def open_file(
     except BaseException:
         folder.close()
         raise
-    writer = Writer(folder, books, clock, flush=level == "power")
-    backend = FileBackend(writer, clock, level, snapshot_lines, snapshot_bytes)
-    backend.deliver()
-    return backend
+    engine = FileEngine(folder, books, clock, flush=level == "power")
+    engine.finish_erasing()
+    return FileBackend(engine, clock, level, snapshot_lines, snapshot_bytes)
 
 
 class FileBackend:
@@ -87,33 +85,32 @@ class FileBackend:
 
     def __init__(
         self,
-        writer: Writer,
+        engine: FileEngine,
         clock: Clock,
         durability: str,
         snapshot_lines: int,
         snapshot_bytes: int,
     ) -> None:
-        self._writer = writer
-        self._books = writer.books
-        self._folder = writer.folder
-        self._path = writer.folder.path
+        self._engine = engine
+        self._books = engine.books
+        self._folder = engine.folder
+        self._path = engine.folder.path
         self._clock = clock
         self._pid = os.getpid()
-        self._damage = Damage(writer.books)
+        self._damage = Damage(engine.books)
         self._snapshot_lines = snapshot_lines
         self._snapshot_bytes = snapshot_bytes
-        self._changes = writer.changes
+        self._changes = engine.changes
         self._accepting = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "ledgerstone-file")
         self._last: Future[None] | None = None
         self._snapshot_asked = False
-        self._opened_at = writer.books.pos
-        self.cursor_key = writer.folder.cursor_key
+        self._opened_at = engine.books.pos
+        self.cursor_key = engine.folder.cursor_key
         self._capabilities = Capabilities(
             name="file",
             durability=durability,
             multi_process=False,
-            shared_commit=False,
             bytes_folder=os.path.join(os.path.abspath(self._path), BLOBS),
         )
 
@@ -148,7 +145,7 @@ class FileBackend:
         self._check_usable()
         if any(isinstance(query, _VERIFYING) for query in queries):
             # The journal must stand still while it is compared with the tables.
-            with self._writer.writing:
+            with self._engine.writing:
                 return self._read(queries)
         return self._read(queries)
 
@@ -175,20 +172,20 @@ class FileBackend:
     def tenants(self) -> list[str]:
         """The tenants that have anything."""
         self._check_usable()
-        with self._writer.tables:
-            return tenants_of(self._books.state)
+        with self._engine.tables:
+            return run_now(list_tenants(Tx(self._books.rows, self._clock.now_us())))
 
     def health(self) -> Health:
         """Not ok when a journal is damaged or writing failed."""
         self._check_usable()
         self._folder.check_place()
-        with self._writer.writing, self._writer.tables, mapped(self._path):
-            warnings = [*self._damage.warnings, *self._writer.warnings(), *self._books.warnings]
+        with self._engine.writing, self._engine.tables, mapped(self._path):
+            warnings = [*self._damage.warnings, *self._engine.warnings(), *self._books.warnings]
         if self._capabilities.durability != "power":
             warnings.append("durability is 'process': a power cut may lose acknowledged turns")
         return Health(
             backend="file",
-            ok=not self._damage and self._writer.poison is None,
+            ok=not self._damage and self._engine.poison is None,
             durability=self._capabilities.durability,
             schema=VERSION,
             warnings=warnings,
@@ -198,15 +195,15 @@ class FileBackend:
         """The rows of every table, and the sizes of the files."""
         self._check_usable()
         self._folder.check_place()
-        with self._writer.writing, self._writer.tables, mapped(self._path):
-            tables = self._books.state.tables()
-            counts = {name: len(table) for name, table in tables.items()}
+        with self._engine.writing, self._engine.tables, mapped(self._path):
+            tables = self._books.rows.tables
+            counts = {table.name: len(rows) for table, rows in tables.items()}
             return StoreStats(counts=counts, sizes_bytes=self._sizes())
 
     def backup(self, target: str, progress: Progress) -> None:
         """Commits wait meanwhile: journals of several sessions make one moment only together."""
         self._check_usable()
-        with self._writer.writing, mapped(target):
+        with self._engine.writing, mapped(target):
             copy_journals(self._folder, self._books, target, progress)
 
     def close(self) -> None:
@@ -238,7 +235,7 @@ class FileBackend:
         self._check_usable()
         if isinstance(command, PutChunk):
             raise NotSupported("blobs in the database", "file", "name a directory with blobs=")
-        if type(command) not in WRITES:
+        if type(command) not in HANDLERS:
             raise NotSupported(type(command).__name__, "file")
         with self._accepting:
             if self._last is not None:
@@ -247,21 +244,12 @@ class FileBackend:
 
     def _carry_out(self, command: Command[Any]) -> Any:
         if self._damage:
-            with self._writer.tables:
+            with self._engine.tables:
                 self._damage.check(command)
-        self.deliver()  # What a disk refused before must not come after this one.
         if isinstance(command, ImportRows):
-            answer: Any = sum(self._writer.carry_out(part) for part in parts(command))
-        elif isinstance(command, RaiseFences) and command.session is None:
-            # The head of a session stands in its own journal.
-            names = names_of(Tx(self._books.state, 0), command.tenant)
-            pieces = (replace(command, session=name) for name in (FLOOR_STUB, *names))
-            answer = sum(self._writer.carry_out(piece) for piece in pieces)
+            answer: Any = sum(self._engine.write(part) for part in parts(command))
         else:
-            answer = self._writer.carry_out(command)
-        while answer is AGAIN:
-            answer = self._writer.carry_out(command)
-        self.deliver()
+            answer = self._engine.write(command)
         fresh, written = self._books.fresh_bytes, self._books.snapshot_bytes
         if fresh >= max(self._snapshot_bytes, written) and not self._snapshot_asked:
             with suppress(RuntimeError):  # The store is being closed, which writes one itself.
@@ -269,21 +257,16 @@ class FileBackend:
                 self._snapshot_asked = True
         return answer
 
-    def deliver(self) -> None:
-        """Bring what commits left for elsewhere to its target: done before anything is served."""
-        if len(self._books.state.outbox):
-            deliver(self._writer, self._damage)
-
     def _snapshot(self) -> None:
         """Asked for as a command of its own, so that nobody's answer waits for it."""
         self._snapshot_asked = False
-        self._writer.write_snapshot()
+        self._engine.write_snapshot()
 
     def _read(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        with self._writer.tables:
-            if self._writer.broken is not None:
-                raise Unavailable(self._writer.broken)
-            tx = Tx(self._books.state, self._clock.now_us())
+        with self._engine.tables:
+            if self._engine.broken is not None:
+                raise Unavailable(self._engine.broken)
+            tx = Tx(self._books.rows, self._clock.now_us())
             answers = [self._answer(tx, query) for query in queries]
         for n, query in enumerate(queries):
             if isinstance(query, VerifySession):
@@ -293,7 +276,7 @@ class FileBackend:
         return answers
 
     def _answer(self, tx: Tx, query: Query[Any]) -> Any:
-        handler = READS.get(type(query))
+        handler = HANDLERS.get(type(query))
         if handler is None:
             raise NotSupported(type(query).__name__, "file")
         if isinstance(query, VerifySession):
@@ -301,15 +284,15 @@ class FileBackend:
             if damaged is not None:
                 return damaged
         self._damage.check(query)
-        return handler(tx, query)
+        return run_now(handler(tx, query))
 
     def _verify(self, query: VerifySession, answer: Verified) -> Verified:
-        """The answer of the model, and what the file itself says."""
-        row = self._books.state.sessions.get((query.tenant, query.session))
-        journal = self._books.journals.get(row.number) if row is not None else None
-        if journal is None:
+        """The answer of the handler, and what the file itself says."""
+        number = number_of(self._books.rows, query.tenant, query.session)
+        if not number:
             return answer
-        return _with(answer, check_journal(self._folder, self._books, journal))
+        place = (number, query.tenant, query.session)
+        return _with(answer, check_session(self._folder, self._books, *place))
 
     def _sizes(self) -> dict[str, int]:
         sizes = {"journals": 0, "snapshot": 0, "torn": 0}
@@ -327,13 +310,13 @@ class FileBackend:
     def _finish(self) -> None:
         """The last thing the thread does: nothing is accepted any more."""
         try:
-            self._writer.remove_dropped()
+            self._engine.remove_dropped()
             if self._books.fresh_lines >= self._snapshot_lines:
-                self._writer.write_snapshot(closing=True)
+                self._engine.write_snapshot(closing=True)
             if self._books.pos != self._opened_at or not self._books.vouched:
-                self._writer.write_closed()
+                self._engine.write_closed()
         finally:
-            with self._writer.writing, self._writer.tables:
+            with self._engine.writing, self._engine.tables:
                 self._folder.close()
 
     def _check_usable(self) -> None:

@@ -7,12 +7,15 @@ does not hold is damage. It is never skipped: a damaged session says so wherever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from ledgerstone.backends.file_closed import Closed, read_closed
-from ledgerstone.backends.file_disk import append_all, let_go, opened
-from ledgerstone.backends.file_folder import SNAPSHOT, TORN_END, Folder
-from ledgerstone.backends.file_journal import (
+from ledgerstone.engines.file.closed import Closed, read_closed
+from ledgerstone.engines.file.disk import append_all, let_go, opened
+from ledgerstone.engines.file.folder import SNAPSHOT, TORN_END, Folder
+from ledgerstone.engines.file.homes import Home
+from ledgerstone.engines.file.journal import (
     Fault,
     Journal,
     Scan,
@@ -20,46 +23,41 @@ from ledgerstone.backends.file_journal import (
     journal_path,
     scan,
 )
-from ledgerstone.backends.file_lines import STORE, TAIL_BYTES, Line, sum_in
-from ledgerstone.backends.file_replay import (
-    put_common,
-    put_own,
-    raise_feed,
-    raise_number,
-)
-from ledgerstone.backends.file_shared import has_shared, mentions_of
-from ledgerstone.backends.file_snapshot import (
+from ledgerstone.engines.file.lines import STORE, TAIL_BYTES, Line, sum_in
+from ledgerstone.engines.file.replay import Outdated, Replay, mentions_of
+from ledgerstone.engines.file.snapshot import (
     BadSnapshot,
     Snapshot,
     decode_head,
     load_rows,
     read_snapshot,
 )
-from ledgerstone.backends.file_wire import Mention
+from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.errors import Corrupt
-from ledgerstone.model import derived
-from ledgerstone.model.rows import SessionRow
-from ledgerstone.model.state import State
-from ledgerstone.rules.rows import HeadRow
+from ledgerstone.tables.graph import TURNS
 
 
 class Loaded(msgspec.Struct):
     """A store as it was found.
 
     dropped   the journals that purges removed, and how many lines each had
-    mentions  whose rows have bytes in the store's journal
+    mentions  the tenant and home of what the store's journal says of sessions
+    unclean   whether the store's journal has rows that must leave the disk; `to_erase` the sessions
+              whose own journals do
     faults    what is damaged, by number; `claims` how many lines such a journal must have had
     names     the tenant and id of damaged journals, where anything told it
     vouched   whether it was closed on purpose, or nothing was written since
     fresh     lines and bytes that no snapshot holds
     """
 
-    state: State
+    rows: MemoryRows
     journals: dict[int, Journal]
     pos: int = 0
     last: tuple[int, int] = (STORE, 0)
     dropped: dict[int, int] = msgspec.field(default_factory=dict)
-    mentions: set[Mention] = msgspec.field(default_factory=set)
+    mentions: set[tuple[str, Home]] = msgspec.field(default_factory=set)
+    unclean: bool = False
+    to_erase: set[int] = msgspec.field(default_factory=set)
     faults: dict[int, Fault] = msgspec.field(default_factory=dict)
     claims: dict[int, int] = msgspec.field(default_factory=dict)
     names: dict[int, tuple[str, str]] = msgspec.field(default_factory=dict)
@@ -68,6 +66,14 @@ class Loaded(msgspec.Struct):
     fresh_lines: int = 0
     fresh_bytes: int = 0
     snapshot_bytes: int = 0
+
+    def outdated(self) -> Outdated:
+        """What rows in the store's journal count no more."""
+        bases = {each.number: each.base for each in self.journals.values() if each.base}
+        named = {
+            (each.tenant, each.session): each.base for each in self.journals.values() if each.base
+        }
+        return Outdated(self.dropped, bases, named)
 
 
 class _Outdated(Exception):
@@ -112,7 +118,7 @@ def _load(folder: Folder) -> Loaded:
 
 def _removes(line: Line) -> int:
     """The position of a line after which no older snapshot may be there; 0 for any other line."""
-    return line.pos if line.base or line.drop is not None else 0
+    return line.pos if line.drops else 0
 
 
 def _snapshot(folder: Folder, warnings: list[str]) -> tuple[Snapshot | None, bytes]:
@@ -137,9 +143,9 @@ class _Loading:
         self.folder = folder
         self.snapshot = snapshot
         self.closed = closed
-        self.found = Loaded(State(), {}, warnings=list(warnings))
+        self.found = Loaded(MemoryRows(), {}, warnings=list(warnings))
+        self.replay = Replay()
         self.scans: dict[int, Scan] = {}
-        self.shared: list[Line] = []
         self.claims: dict[int, int] = {}
         self.names: dict[int, tuple[str, str]] = {}
 
@@ -153,7 +159,7 @@ class _Loading:
         store = scan(self.folder.read(STORE, start.size) if there else b"", start)
         if any(map(_removes, store.lines)):
             raise _Outdated("a purge came after it")
-        load_rows(body, self.found.state)
+        load_rows(body, self.replay, self.snapshot)
         self.found.snapshot_bytes = len(body)
         self.found.dropped = dict(self.snapshot.dropped)
         self.found.mentions = set(self.snapshot.mentions)
@@ -172,12 +178,12 @@ class _Loading:
         found = self.found
         self.scans[STORE] = store
         for line in store.lines:
-            if line.base:
-                found.dropped, found.mentions = dict(line.drops), set()
-            if line.drop is not None:
-                found.dropped[line.drop[0]] = line.drop[1]
+            found.dropped.update(line.drops)
             found.mentions.update(mentions_of(line))
-            self._take(line)
+            if line.erases:
+                found.to_erase.add(line.erases)
+        found.to_erase.difference_update(found.dropped)
+        found.fresh_lines += len(store.lines)
         self._note(store)
 
     def _read_sessions(self, starts: dict[int, Journal]) -> None:
@@ -195,11 +201,8 @@ class _Loading:
             found = scan(data, start)
             self.scans[number] = found
             self.found.fresh_bytes += len(data)
-            for line in found.lines:
-                put_own(self.found.state, line)
-                self._take(line)
+            self.found.fresh_lines += len(found.lines)
             self._note(found)
-            found.lines.clear()
 
     def _check_start(self, start: Journal) -> None:
         """_Outdated when a journal does not go on where the snapshot left it."""
@@ -213,11 +216,6 @@ class _Loading:
         line = before[:TAIL_BYTES]
         if before[TAIL_BYTES : TAIL_BYTES + 1] != b"\n" or sum_in(line) != start.sum:
             raise _Outdated(f"{where} is shorter than it says, or another")
-
-    def _take(self, line: Line) -> None:
-        self.found.fresh_lines += 1
-        if has_shared(line):
-            self.shared.append(line)
 
     def _note(self, found: Scan) -> None:
         """What the lines of a journal tell about all journals."""
@@ -250,23 +248,31 @@ class _Loading:
         self._hear_witnesses()
         for number in found.dropped:
             self.claims.pop(number, None)
-            raise_number(found.state, number)
         self._check_count()
         torn = self._torn()
         if torn is not None:
             self._cut(torn)
         self._find_faults()
-        if found.faults:
-            # Lines that cannot be read had places in the feed, one each at most.
-            raise_feed(found.state, found.pos)
-        for line in sorted(self.shared, key=lambda line: line.pos):
-            put_common(found.state, line)
         for number, each in self.scans.items():
             if each.end.n > 0:
                 found.journals[number] = each.end
-        self._show_damaged()
-        derived.rebuild(found.state)
+        self._replay()
         return found
+
+    def _replay(self) -> None:
+        """All lines of all journals, in the order in which they were written."""
+        found, replay = self.found, self.replay
+        outdated = found.outdated()
+        lines = sorted(_lines(self.scans.values()), key=lambda line: line.pos)
+        for line in lines:
+            found.unclean |= replay.put(line, outdated) and line.number == STORE
+        for number in (*found.dropped, *found.faults, *found.journals):
+            replay.raise_number(number)
+        if found.faults:
+            # Lines that cannot be read had places in the feed, one each at most.
+            replay.raise_serial(TURNS, found.pos)
+            self._show_damaged()
+        replay.fill(found.rows, damaged=bool(found.faults))
 
     def _hear_witnesses(self) -> None:
         """Lines that a snapshot or a closing vouches for must be there."""
@@ -339,9 +345,8 @@ class _Loading:
             elif each.fault is not None:
                 found.faults[number] = each.fault
             elif each.end.n < n:
-                line = each.end.line_number(each.end.n + 1)
                 reason = f"{n - each.end.n} lines are missing at the end"
-                found.faults[number] = Fault(number, line, reason)
+                found.faults[number] = Fault(number, each.end.lines + 1, reason)
             elif n == 0 and number != STORE:
                 # Made by a command that never wrote to it.
                 self.folder.remove(self.folder.sessions, journal_name(number))
@@ -351,35 +356,18 @@ class _Loading:
 
     def _show_damaged(self) -> None:
         """A damaged session is listed, by its id alone when nothing else of it could be read."""
-        state = self.found.state
         for number in self.found.faults:
-            raise_number(state, number)
             self.found.journals.pop(number, None)
             name = self.names.get(number)
-            if name is None:
-                continue
-            self.found.names[number] = name
-            if name in state.sessions:
-                continue
-            state.sessions.place(name, _bare(number))
-            state.session_ids.place((number,), name[1])
-            state.heads.place((number,), HeadRow(number))
+            if name is not None:
+                self.found.names[number] = name
+                self.replay.show(number, *name)
 
 
-def _bare(number: int) -> SessionRow:
-    return SessionRow(
-        number=number,
-        user=None,
-        app="",
-        title=None,
-        model=None,
-        cwd=None,
-        status="unknown",
-        metadata=b"null",
-        parent=None,
-        cause=None,
-        created_us=0,
-    )
+def _lines(scans: Iterable[Scan]) -> Iterable[Line]:
+    for each in scans:
+        yield from each.lines
+        each.lines = []
 
 
 def _keep(folder: Folder, where: int, name: str, data: bytes) -> None:

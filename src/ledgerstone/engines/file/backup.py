@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.backends.file_closed import CLOSED, Closed
-from ledgerstone.backends.file_disk import Disk, append_all, let_go
-from ledgerstone.backends.file_folder import ABOUT, Folder
-from ledgerstone.backends.file_journal import SESSIONS, Journal, journal_name
-from ledgerstone.backends.file_lines import STORE
-from ledgerstone.backends.file_recovery import Loaded
+from ledgerstone.engines.file.closed import CLOSED, Closed
+from ledgerstone.engines.file.disk import Disk, append_all, let_go
+from ledgerstone.engines.file.folder import ABOUT, Folder
+from ledgerstone.engines.file.journal import SESSIONS, Journal, journal_name
+from ledgerstone.engines.file.lines import STORE
+from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.ports.backend import Progress
 
 

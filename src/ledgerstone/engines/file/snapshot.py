@@ -7,32 +7,35 @@ than it says. (Unless it was made at durability "process", while nobody knew wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.file_changes import rows_fields, rows_of
-from ledgerstone.backends.file_folder import SNAPSHOT, Folder
-from ledgerstone.backends.file_journal import Journal
-from ledgerstone.backends.file_lines import Line
-from ledgerstone.backends.file_replay import LAST_FEED, put_common, put_own
-from ledgerstone.backends.file_shared import SHARED
-from ledgerstone.backends.file_wire import Mention
-from ledgerstone.model.state import Change, State
-from ledgerstone.model.tables import ABSENT
+from ledgerstone.engines.file.codec import Put, put_of, rows_in
+from ledgerstone.engines.file.folder import SNAPSHOT, Folder
+from ledgerstone.engines.file.homes import Home
+from ledgerstone.engines.file.journal import Journal
+from ledgerstone.engines.file.replay import Replay
+from ledgerstone.engines.memory.rows import MemoryRows
+from ledgerstone.tables.schema import BY_NAME
+from ledgerstone.tables.sessions import PURGED
+from ledgerstone.tables.table import Table
 
 FORMAT = "ledgerstone snapshot"
-VERSION = 1
+VERSION = 2
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20
+ROWS_PER_LINE = 200
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
     """The first line: what the rows below stand for. `vouches`: all of it was on disk before.
 
-    `dropped` and `mentions` are what the lines of the store's journal said: see Loaded.
+    `dropped` and `mentions` are what the lines of the store's journal said: see Loaded. `number`
+    and `serials` were given out last.
     """
 
     format: str = FORMAT
@@ -42,7 +45,9 @@ class Snapshot(msgspec.Struct, kw_only=True):
     vouches: bool
     journals: list[Journal]
     dropped: list[tuple[int, int]]
-    mentions: list[Mention]
+    mentions: list[tuple[str, Home]]
+    number: int
+    serials: dict[str, int]
 
 
 class _End(msgspec.Struct):
@@ -58,17 +63,17 @@ class BadSnapshot(Exception):
 
 _encoder = msgspec.json.Encoder()
 _heads = msgspec.json.Decoder(Snapshot)
-_lines = msgspec.json.Decoder(Line)
+_puts = msgspec.json.Decoder(Put)
 _ends = msgspec.json.Decoder(_End)
 
 
-def encode_snapshot(state: State, head: Snapshot) -> list[bytes]:
+def encode_snapshot(rows: MemoryRows, head: Snapshot) -> list[bytes]:
     """The whole file, in pieces."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     pieces: list[bytes] = []
     gathered: list[bytes] = []
     size = lines = 0
-    for text in _texts(state, head):
+    for text in _texts(rows, head):
         data = text + b"\n"
         digest.update(data)
         gathered.append(data)
@@ -81,28 +86,20 @@ def encode_snapshot(state: State, head: Snapshot) -> list[bytes]:
     return [*pieces, b"".join([*gathered, end])]
 
 
-def _texts(state: State, head: Snapshot) -> Iterator[bytes]:
+def _texts(rows: MemoryRows, head: Snapshot) -> Iterator[bytes]:
     yield _encoder.encode(head)
-    pos = head.pos
-    said: dict[str, Any] = {"n": 0, "at": "", "do": "", "prev": ""}
-    tables = state.tables()
-    shared = (Change(name, key, ABSENT, row) for name in SHARED for key, row in tables[name].scan())
-    feed = state.counters.get(LAST_FEED) or 0
-    yield _encoder.encode(Line(pos=pos, feed=feed, **said, **rows_fields(shared)))
-    for journal in head.journals:
-        if not journal.session:
+    gone = {number for number, _ in head.dropped}
+    for table, found in rows.tables.items():
+        if table is PURGED:
             continue
-        rows = rows_of(state, journal.tenant, journal.session, journal.number)
-        own = (change for change in rows if change.table not in SHARED)
-        line = Line(
-            pos=pos,
-            tenant=journal.tenant,
-            session=journal.session,
-            number=journal.number,
-            **said,
-            **rows_fields(own),
-        )
-        yield _encoder.encode(line)
+        left = (row for row in found.values() if not is_swept(table, row, gone))
+        while batch := list(islice(left, ROWS_PER_LINE)):
+            yield _encoder.encode(put_of((table, row) for row in batch))
+
+
+def is_swept(table: Table[Any], row: Any, gone: Container[int]) -> bool:
+    """Whether the row is of a purged session, and only waits to be removed from memory."""
+    return table.owner is not None and row.number in gone
 
 
 def read_snapshot(folder: Folder) -> bytes | None:
@@ -134,16 +131,15 @@ def decode_head(body: bytes) -> Snapshot:
     return head
 
 
-def load_rows(body: bytes, state: State) -> None:
-    """Put all rows of the snapshot into an empty state."""
-    at = body.find(b"\n") + 1
-    while 0 < at < len(body):
-        end = body.find(b"\n", at)
-        end = len(body) if end < 0 else end
+def load_rows(body: bytes, replay: Replay, head: Snapshot) -> None:
+    """Put all rows of the snapshot before all lines."""
+    for text in body.split(b"\n")[1:]:
         try:
-            line = _lines.decode(body[at:end])
+            found = _puts.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadSnapshot(f"a line does not decode: {error}") from None
-        put_own(state, line)
-        put_common(state, line)
-        at = end + 1
+        for table, key, row in rows_in(found):
+            replay.put_row(table, key, row)
+    replay.raise_number(head.number)
+    for name, serial in head.serials.items():
+        replay.raise_serial(BY_NAME[name], serial)

@@ -12,10 +12,10 @@ import fcntl
 import os
 import sys
 
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_disk import Disk
-from ledgerstone.backends.file_folder import ABOUT
 from ledgerstone.clock import Clock
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.disk import Disk
+from ledgerstone.engines.file.folder import ABOUT
 from ledgerstone.errors import NotADatabase
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW

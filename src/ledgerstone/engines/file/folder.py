@@ -2,7 +2,7 @@
 
 store.json       what this directory is
 lock             held by whoever has the store open
-store.jsonl      the journal of what belongs to no session
+store.jsonl      the journal of what belongs to no session, or to several
 sessions/        one journal per session
 blobs/           bytes, one file each, unless the store was opened with another place for them;
                  whoever puts the first makes it, and nothing here looks into it
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Sequence
 
 import msgspec
 
-from ledgerstone.backends.file_disk import Disk, append_all, let_go, mapped
-from ledgerstone.backends.file_journal import SESSIONS, STORE_JOURNAL, journal_name, journal_number
-from ledgerstone.backends.file_lines import STORE, VERSION
 from ledgerstone.backends.folder_entry import enter
+from ledgerstone.engines.file.disk import Disk, append_all, let_go, mapped
+from ledgerstone.engines.file.journal import SESSIONS, STORE_JOURNAL, journal_name, journal_number
+from ledgerstone.engines.file.lines import STORE, VERSION
 from ledgerstone.errors import Busy, NotADatabase, ReadOnly, SchemaTooNew
 
 ABOUT = "store.json"
@@ -83,7 +84,7 @@ class Folder:
         """A journal from `start` on."""
         return self.disk.read(self.folder_of(number), journal_name(number), start)
 
-    def prepare(self, folder: int, name: str, data: list[bytes]) -> str:
+    def prepare(self, folder: int, name: str, data: Sequence[bytes]) -> str:
         """Write a file beside the one it shall replace, and flush it; answers its name.
 
         OSError when it could not be written; then nothing of it is left.
@@ -104,7 +105,7 @@ class Folder:
             raise
         return temp
 
-    def replace(self, folder: int, name: str, data: list[bytes]) -> None:
+    def replace(self, folder: int, name: str, data: Sequence[bytes]) -> None:
         """Put a new file in the place of an old one, all of it or nothing, and flush both."""
         temp = self.prepare(folder, name, data)
         self.disk.rename(folder, temp, name)
@@ -205,6 +206,11 @@ class Folder:
             raise NotADatabase(f"{self.path}/{ABOUT} is of {found.format!r}; nothing was touched")
         if found.version > VERSION:
             raise SchemaTooNew("store", found.version, VERSION)
+        if found.version < VERSION:
+            raise NotADatabase(
+                f"{self.path}/{ABOUT} is of format {found.version}, which was never released; "
+                "nothing was touched"
+            )
         if not self.cursor_key:
             raise NotADatabase(f"{self.path}/{ABOUT} lacks its cursor_key; restore it from a copy")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ledgerstone.backends.file_lines import (
+from ledgerstone.engines.file.lines import (
     LINE_START,
     STORE,
     VERSION,
@@ -45,20 +45,20 @@ def journal_number(name: str) -> int | None:
 
 
 class Journal(msgspec.Struct):
-    """Where a journal ends: what its next line has to follow. `first` is the n of its top line."""
+    """Where a journal ends: what its next line has to follow.
+
+    lines   how many stand in the file        base   the position of the line that has all rows
+    """
 
     number: int
     tenant: str = ""
     session: str = ""
-    first: int = 1
+    lines: int = 0
     n: int = 0
     pos: int = 0
     size: int = 0
+    base: int = 0
     sum: str = ""
-
-    def line_number(self, n: int) -> int:
-        """Which line of the file has this n."""
-        return n - self.first + 1
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -116,8 +116,7 @@ def scan(data: bytes, start: Journal) -> Scan:
             line = decode_line(piece)
             _check_place(found.end, line)
         except BadLine as error:
-            line_number = found.end.line_number(found.end.n + 1)
-            found.fault = Fault(start.number, line_number, str(error), error.torn)
+            found.fault = Fault(start.number, found.end.lines + 1, str(error), error.torn)
             if whole:  # Without its end it was never acknowledged, and speaks for nobody.
                 found.witnesses.extend(_whole_lines(piece))
             continue
@@ -152,10 +151,10 @@ def _check_place(end: Journal, line: Line) -> None:
     """BadLine when a whole line stands where it was not written."""
     if line.number != end.number:
         raise BadLine(f"belongs to {journal_path(line.number)}")
-    if end.n == 0 and (line.n == 1 or line.base):
-        return
-    if line.n != end.n + 1:
+    if line.n != end.n + 1 + line.skips:
         raise BadLine(f"has n {line.n}, {end.n + 1} expected: lines are missing or out of order")
+    if end.n == 0:
+        return
     if line.prev != end.sum:
         raise BadLine("does not follow the line before it")
     if line.pos <= end.pos:
@@ -165,11 +164,12 @@ def _check_place(end: Journal, line: Line) -> None:
 
 
 def _follow(end: Journal, line: Line, size: int) -> None:
-    if end.n == 0:
-        end.first = line.n
-        if end.number != STORE:
-            end.tenant, end.session = line.tenant, line.session
+    if end.n == 0 and end.number != STORE:
+        end.tenant, end.session = line.tenant, line.session
+    if line.base:
+        end.base = line.pos
     end.n, end.pos, end.sum = line.n, line.pos, line.sum
+    end.lines += 1
     end.size += size
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.backends.file_folder import Folder
-from ledgerstone.backends.file_lines import sum_of
+from ledgerstone.engines.file.folder import Folder
+from ledgerstone.engines.file.lines import sum_of
 
 CLOSED = "closed.json"
 
