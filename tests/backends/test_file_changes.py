@@ -8,8 +8,8 @@ from ledgerstone.engines.file.changes import BY_NUMBER, DERIVED, homes, rows_fie
 from ledgerstone.engines.file.lines import STORE, Line
 from ledgerstone.engines.file.recovery import _bare
 from ledgerstone.engines.file.homes import IN_STORE, LOOSE, SHARED
-from ledgerstone.model.state import Change, State
-from ledgerstone.model.tables import ABSENT
+from tests.oracle.model.state import Change, State
+from tests.oracle.model.tables import ABSENT
 
 
 @pytest.fixture

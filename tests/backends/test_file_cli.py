@@ -34,7 +34,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, 
         (["tree", "s"], "side"),
         (["verify"], "no defects"),
         (["verify", "s"], "checked 1 session"),
-        (["doctor"], "file, schema 1"),
+        (["doctor"], "file, schema 2"),
     ],
 )
 def test_every_verb_takes_a_file_url(

@@ -31,7 +31,7 @@ from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import Corrupt, NotSupported
-from ledgerstone.model.rows import MemoryRow, RunRow, StubRow
+from tests.oracle.model.rows import MemoryRow, RunRow, StubRow
 from ledgerstone.records.artifacts import Artifact
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.blobs import Blob, Upload

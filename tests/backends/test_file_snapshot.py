@@ -70,7 +70,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def newer(data: bytes) -> bytes:
-    return resealed(data.replace(b'"version":1', b'"version":2', 1))
+    return resealed(data.replace(b'"version":2', b'"version":3', 1))
 
 
 def foreign(data: bytes) -> bytes:

@@ -21,8 +21,8 @@ from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.file.disk import Disk
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown, StoreClosed, Unavailable
-from ledgerstone.model.handlers import WRITES
-from ledgerstone.model.state import State
+from tests.oracle.model.handlers import WRITES
+from tests.oracle.model.state import State
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from tests.backends.journals import NEVER, bed, journal_of, lines
 from tests.backends.places import quick_disk

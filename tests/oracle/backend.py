@@ -6,7 +6,7 @@ from typing import Any
 
 from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import Clock
-from ledgerstone.model.model import Model
+from tests.oracle.model.model import Model
 
 
 class OracleEngine(Model):

@@ -12,7 +12,8 @@ import pytest
 
 from ledgerstone import AsyncStore, Store
 from ledgerstone.errors import InvalidValue, RevisionMoved
-from ledgerstone.model.handlers import WRITES
+from ledgerstone.commands import Command, Query
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.rules.outcomes import NEXT_STEPS
 
 

@@ -289,7 +289,7 @@ class FileBackend:
     def _verify(self, query: VerifySession, answer: Verified) -> Verified:
         """The answer of the handler, and what the file itself says."""
         number = number_of(self._books.rows, query.tenant, query.session)
-        if not number:
+        if not number or number in self._books.faults:
             return answer
         place = (number, query.tenant, query.session)
         return _with(answer, check_session(self._folder, self._books, *place))

@@ -57,13 +57,19 @@ class _End(msgspec.Struct):
     digest: str
 
 
+class _Rows(msgspec.Struct):
+    """Any other line."""
+
+    put: Put
+
+
 class BadSnapshot(Exception):
     """It cannot be used; the text says why."""
 
 
 _encoder = msgspec.json.Encoder()
 _heads = msgspec.json.Decoder(Snapshot)
-_puts = msgspec.json.Decoder(Put)
+_rows = msgspec.json.Decoder(_Rows)
 _ends = msgspec.json.Decoder(_End)
 
 
@@ -94,7 +100,7 @@ def _texts(rows: MemoryRows, head: Snapshot) -> Iterator[bytes]:
             continue
         left = (row for row in found.values() if not is_swept(table, row, gone))
         while batch := list(islice(left, ROWS_PER_LINE)):
-            yield _encoder.encode(put_of((table, row) for row in batch))
+            yield _encoder.encode(_Rows(put_of((table, row) for row in batch)))
 
 
 def is_swept(table: Table[Any], row: Any, gone: Container[int]) -> bool:
@@ -135,10 +141,10 @@ def load_rows(body: bytes, replay: Replay, head: Snapshot) -> None:
     """Put all rows of the snapshot before all lines."""
     for text in body.split(b"\n")[1:]:
         try:
-            found = _puts.decode(text)
+            found = _rows.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadSnapshot(f"a line does not decode: {error}") from None
-        for table, key, row in rows_in(found):
+        for table, key, row in rows_in(found.put):
             replay.put_row(table, key, row)
     replay.raise_number(head.number)
     for name, serial in head.serials.items():
