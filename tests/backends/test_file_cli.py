@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.engines.file.backend import open_file
 from ledgerstone.cli.app import run
+from ledgerstone.engines.file.backend import open_file
 from tests.backends.journals import bed, fill, filled, journal_of
 
 

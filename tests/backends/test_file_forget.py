@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
 from ledgerstone.commands.evidence import AppendEvidence, LoadEvidence
 from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurged
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage
+from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.memory.rows import Given
 from ledgerstone.errors import Corrupt, LedgerstoneError
-from ledgerstone.tables.graph import TURNS
 from ledgerstone.records.sessions import Session
+from ledgerstone.tables.graph import TURNS
 from tests.backends.journals import NEVER, Watching, holders, journal_of, lines
 from tests.backends.kept_rows import T, beside, call, commit, fill_kept, in_turn
 from tests.backends.places import quick_disk

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Node, Opaque, Store, user
-from ledgerstone.engines.file.backend import open_file
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run
 from tests.backends.journals import NEVER, Watching, bed, fill, holders, journal_of, journals, lines

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import user
+from ledgerstone.clock import ManualClock
 from ledgerstone.engines.file.backend import open_file
 from ledgerstone.engines.file.folder import Folder
-from ledgerstone.clock import ManualClock
 from ledgerstone.errors import Corrupt
 from ledgerstone.testing.bed import Bed
 from tests.backends.journals import NEVER, Watching, bed, fill, journal_of, journals, lines

@@ -14,7 +14,6 @@ from ledgerstone.commands.nodes import NewValue, ReadMessages
 from ledgerstone.commands.sessions import CreateSession, GetHead
 from ledgerstone.commands.turns import CommitTurn, NewNode, VerifySession
 from ledgerstone.commands.work import ClaimWork, Completion, EnqueueWork, NewBatch
-from tests.oracle.model.model import Model
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.messages import message
 from ledgerstone.records.reports import Verified
@@ -22,6 +21,7 @@ from ledgerstone.records.sessions import Head, Session
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules.bodies import ROLE_NUMBERS
 from ledgerstone.rules.chain import turn_hash
+from tests.oracle.model.model import Model
 
 T = "acme"
 S = "s1"

@@ -17,8 +17,8 @@ from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.trampoline import run_now
-from tests.oracle.model import handlers as oracle
 from tests.oracle.builders import S, T, said, turn
+from tests.oracle.model import handlers as oracle
 
 
 def create(session: str = S, tenant: str = T, title: str | None = None) -> CreateSession:

@@ -9,12 +9,12 @@ import msgspec
 from ledgerstone.codec import decode_struct
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
 from ledgerstone.errors import Corrupt
+from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
+from ledgerstone.rules import bodies, ledger
 from tests.oracle.model import paths
 from tests.oracle.model.rows import NodeRow, TurnRow
 from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
-from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
-from ledgerstone.rules import bodies, ledger
 
 _manifest_decoder = msgspec.json.Decoder(Checkpoint)
 

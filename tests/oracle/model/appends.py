@@ -6,12 +6,12 @@ from msgspec import UNSET
 
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.errors import AlreadyExists, InvalidValue, unknown_node
+from ledgerstone.records.turns import Placed, TurnCommitted
+from ledgerstone.rules.chain import commitment
 from tests.oracle.model import paths
 from tests.oracle.model.answers import to_placed
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.rows import NodeRow
-from ledgerstone.records.turns import Placed, TurnCommitted
-from ledgerstone.rules.chain import commitment
 
 
 def repeated_append(commit: Commit) -> TurnCommitted | None:

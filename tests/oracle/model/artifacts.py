@@ -17,14 +17,14 @@ from ledgerstone.commands.artifacts import (
     PutArtifact,
     SaveArtifacts,
 )
-from tests.oracle.model.blobs import need_blob
-from tests.oracle.model.commits import Commit
-from tests.oracle.model.evidence import check_open, put_mark
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.artifacts import Artifact, Quota
 from ledgerstone.records.reports import Defect
 from ledgerstone.rules import artifacts as rules
 from ledgerstone.rules.evidence import ARTIFACTS, lost_bytes
+from tests.oracle.model.blobs import need_blob
+from tests.oracle.model.commits import Commit
+from tests.oracle.model.evidence import check_open, put_mark
+from tests.oracle.model.state import State, Tx
 
 
 def put_artifact(tx: Tx, command: PutArtifact) -> Artifact:

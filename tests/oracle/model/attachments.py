@@ -11,10 +11,10 @@ from ledgerstone.commands.attachments import (
     ListUncommitted,
     RecordIntent,
 )
+from ledgerstone.records.attachments import Attachment
 from tests.oracle.model.blobs import need_blob
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.state import State, Tx
-from ledgerstone.records.attachments import Attachment
 
 
 def record_intent(tx: Tx, command: RecordIntent) -> Attachment:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ledgerstone.commands import blobs as commands
 from ledgerstone.errors import BlobNotFound
-from tests.oracle.model.state import Tx
 from ledgerstone.records.blobs import Blob, BlobCounts, Upload
+from tests.oracle.model.state import Tx
 
 
 def begin_upload(tx: Tx, command: commands.BeginUpload) -> Upload:

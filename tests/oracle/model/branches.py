@@ -7,11 +7,11 @@ from msgspec import UNSET
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove
 from ledgerstone.errors import AlreadyExists, BranchNotFound, InvalidValue, unknown_node
+from ledgerstone.records.nodes import Branch, Diff
 from tests.oracle.model import paths
 from tests.oracle.model.nodes import to_node
 from tests.oracle.model.standing import Standing, find, require
 from tests.oracle.model.state import Tx
-from ledgerstone.records.nodes import Branch, Diff
 
 DELETED = -1
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledgerstone.commands.usage import DropBudget, FindBudgets, ListBudgets, SetBudget
-from tests.oracle.model.commits import Commit
-from tests.oracle.model.rows import Spent
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.reports import Defect
 from ledgerstone.records.stats import Budget, BudgetsFound, BudgetState
 from ledgerstone.records.usage import UsageEntry
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.rows import UsageDay
+from tests.oracle.model.commits import Commit
+from tests.oracle.model.rows import Spent
+from tests.oracle.model.state import State, Tx
 
 
 def spend(commit: Commit, entries: tuple[UsageEntry, ...]) -> None:

@@ -6,12 +6,6 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
 from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
-from tests.oracle.model.dead_work import bury
-from tests.oracle.model.executions import need_execution
-from tests.oracle.model.ready import settle_ready, settle_rows
-from tests.oracle.model.standing import Standing, find, require_alive
-from tests.oracle.model.state import Tx
-from tests.oracle.model.work_rows import in_order, parked_rows, put_row, rows_by
 from ledgerstone.records.work import Batch, Claim
 from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_fence
@@ -32,6 +26,12 @@ from ledgerstone.rules.work import (
     spent_reason,
     wanted_by,
 )
+from tests.oracle.model.dead_work import bury
+from tests.oracle.model.executions import need_execution
+from tests.oracle.model.ready import settle_ready, settle_rows
+from tests.oracle.model.standing import Standing, find, require_alive
+from tests.oracle.model.state import Tx
+from tests.oracle.model.work_rows import in_order, parked_rows, put_row, rows_by
 
 
 def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.turns import Placed
+from ledgerstone.rules.bodies import ROLE_NUMBERS
+from ledgerstone.rules.rows import HeadRow
 from tests.oracle.model import paths
 from tests.oracle.model.branches import set_leaf
 from tests.oracle.model.rows import NodeRow
 from tests.oracle.model.standing import Standing
 from tests.oracle.model.state import Tx
-from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.records.turns import Placed
-from ledgerstone.rules.bodies import ROLE_NUMBERS
-from ledgerstone.rules.rows import HeadRow
 
 USER = ROLE_NUMBERS["user"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledgerstone.commands.context import FindCompaction, ReadContext
-from tests.oracle.model import paths
-from tests.oracle.model.messages import path_start, to_message
-from tests.oracle.model.rows import NodeRow
-from tests.oracle.model.standing import Standing, find
-from tests.oracle.model.state import Tx
 from ledgerstone.records.context import CompactionPoint, ContextRows
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.bodies import ROLE_NUMBERS
 from ledgerstone.rules.context import COMPACTION_LABEL
+from tests.oracle.model import paths
+from tests.oracle.model.messages import path_start, to_message
+from tests.oracle.model.rows import NodeRow
+from tests.oracle.model.standing import Standing, find
+from tests.oracle.model.state import Tx
 
 
 def read_context(tx: Tx, query: ReadContext) -> ContextRows:

@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
-from tests.oracle.model import attachments, paths
-from tests.oracle.model.commits import USER
-from tests.oracle.model.feed import enter_turn
-from tests.oracle.model.rows import NodeRow, TurnRow
-from tests.oracle.model.standing import Standing, find, make, require_alive, save_head
-from tests.oracle.model.state import Tx
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules import chain, ledger
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.rules.usage import FORGOTTEN
+from tests.oracle.model import attachments, paths
+from tests.oracle.model.commits import USER
+from tests.oracle.model.feed import enter_turn
+from tests.oracle.model.rows import NodeRow, TurnRow
+from tests.oracle.model.standing import Standing, find, make, require_alive, save_head
+from tests.oracle.model.state import Tx
 
 FORKED_DOCUMENTS = ("state", "config")
 COPIED_HEAD = (

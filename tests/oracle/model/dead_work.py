@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from ledgerstone.commands.work import DropDead, ListDead, ReplayWork
 from ledgerstone.errors import AlreadyExists, BatchNotFound
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.work import Batch, DeadBatch
+from ledgerstone.rules.work import WorkRow, dead_batch, dead_body, revived
 from tests.oracle.model.rows import DeadRow
 from tests.oracle.model.standing import Standing, find, require_alive
 from tests.oracle.model.state import Tx
 from tests.oracle.model.work import put_batch
 from tests.oracle.model.work_rows import drop_row, rows_by
-from ledgerstone.records.sessions import Page
-from ledgerstone.records.work import Batch, DeadBatch
-from ledgerstone.rules.work import WorkRow, dead_batch, dead_body, revived
 
 
 def bury(tx: Tx, standing: Standing, row: WorkRow, reason: str) -> None:

@@ -13,13 +13,13 @@ from ledgerstone.commands.embeddings import (
     PutEmbeddings,
     ReadVectors,
 )
-from tests.oracle.model.standing import find
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Defect
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.spaces import KIND, added, left
 from ledgerstone.rules.vectors import check_dimension, dimension_of
+from tests.oracle.model.standing import find
+from tests.oracle.model.state import State, Tx
 
 
 def put_embeddings(tx: Tx, command: PutEmbeddings) -> list[VectorRow]:

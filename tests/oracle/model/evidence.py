@@ -14,12 +14,12 @@ from ledgerstone.commands.evidence import (
     LoadEvidence,
     SaveEvidence,
 )
-from tests.oracle.model.commits import Commit
-from tests.oracle.model.standing import find
-from tests.oracle.model.state import Tx
 from ledgerstone.records.reports import Defect
 from ledgerstone.rules import evidence as rules
 from ledgerstone.rules.guard import check_alive
+from tests.oracle.model.commits import Commit
+from tests.oracle.model.standing import find
+from tests.oracle.model.state import Tx
 
 Place = tuple[str, str, str]
 

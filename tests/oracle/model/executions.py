@@ -12,6 +12,11 @@ from ledgerstone.commands.executions import (
     StartExecution,
 )
 from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
+from ledgerstone.records.executions import Execution
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules import executions as rules
+from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.guard import check_guard
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.parking import wake
 from tests.oracle.model.standing import Standing, find, require_alive
@@ -19,11 +24,6 @@ from tests.oracle.model.state import Tx
 from tests.oracle.model.ticket_marks import STARTED, execution_marks, put_marks
 from tests.oracle.model.tickets import check_still_asked, find_ticket
 from tests.oracle.model.usage import count_call
-from ledgerstone.records.executions import Execution
-from ledgerstone.records.tickets import Ticket
-from ledgerstone.rules import executions as rules
-from ledgerstone.rules import tickets as ticket_rules
-from ledgerstone.rules.guard import check_guard
 
 
 def start_execution(tx: Tx, command: StartExecution) -> Execution:

@@ -8,9 +8,9 @@ from itertools import islice
 from msgspec.structs import replace
 
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
+from ledgerstone.records.feed import FeedEntry
 from tests.oracle.model.rows import TurnRow
 from tests.oracle.model.state import Tx
-from ledgerstone.records.feed import FeedEntry
 
 
 def enter_turn(tx: Tx, number: int, turn: TurnRow) -> None:

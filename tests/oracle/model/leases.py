@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ledgerstone.commands.leases import BreakLease, GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import NewNote
+from ledgerstone.records.leases import Lease
+from ledgerstone.rules import leases
+from ledgerstone.rules.guard import is_live
 from tests.oracle.model.notes import put_note
 from tests.oracle.model.ready import settle_ready
 from tests.oracle.model.standing import Standing, find, require, require_alive, save_head
 from tests.oracle.model.state import Tx
-from ledgerstone.records.leases import Lease
-from ledgerstone.rules import leases
-from ledgerstone.rules.guard import is_live
 
 LEASE_NODE = "ledger.lease"
 

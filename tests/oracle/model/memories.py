@@ -18,10 +18,6 @@ from ledgerstone.commands.memories import (
     SweepMemories,
     TouchMemory,
 )
-from tests.oracle.model.commits import Commit
-from tests.oracle.model.embeddings import drop_vector, put_vector
-from tests.oracle.model.rows import MemoryRow, OutboxRow
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.embeddings import Space
 from ledgerstone.records.memories import Memory
 from ledgerstone.rules import memories as rules
@@ -29,6 +25,10 @@ from ledgerstone.rules import namespaces
 from ledgerstone.rules.matching import decode_filter, matches
 from ledgerstone.rules.spaces import added, left
 from ledgerstone.rules.vectors import check_dimension
+from tests.oracle.model.commits import Commit
+from tests.oracle.model.embeddings import drop_vector, put_vector
+from tests.oracle.model.rows import MemoryRow, OutboxRow
+from tests.oracle.model.state import State, Tx
 
 
 def put_memory(tx: Tx, command: PutMemory) -> Memory:

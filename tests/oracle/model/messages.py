@@ -12,14 +12,14 @@ from ledgerstone.commands.nodes import (
     ReadMessages,
     ReadRange,
 )
-from tests.oracle.model import paths
-from tests.oracle.model.rows import AmendmentRow, NodeRow
-from tests.oracle.model.standing import Standing, find
-from tests.oracle.model.state import Tx
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules.bodies import read_amended, read_body
+from tests.oracle.model import paths
+from tests.oracle.model.rows import AmendmentRow, NodeRow
+from tests.oracle.model.standing import Standing, find
+from tests.oracle.model.state import Tx
 
 
 def to_message(tx: Tx, standing: Standing, row: NodeRow) -> Message:

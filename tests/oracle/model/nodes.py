@@ -6,14 +6,14 @@ from typing import Any
 
 from ledgerstone.commands.nodes import FindNodes, GetNode, GetValues, ListNodes, ReadPath
 from ledgerstone.errors import InvalidValue
+from ledgerstone.records.nodes import Node
+from ledgerstone.rules.bodies import read_any, read_meta
+from ledgerstone.rules.filters import contains
 from tests.oracle.model import notes, paths
 from tests.oracle.model.messages import nodes_with_id, path_start
 from tests.oracle.model.rows import NodeRow, split_refs
 from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
-from ledgerstone.records.nodes import Node
-from ledgerstone.rules.bodies import read_any, read_meta
-from ledgerstone.rules.filters import contains
 
 ORDERS = ("ord", "-ord", "id", "-id")
 

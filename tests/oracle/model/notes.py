@@ -15,12 +15,12 @@ from ledgerstone.commands.nodes import (
     NewValue,
 )
 from ledgerstone.errors import Corrupt, InvalidValue
-from tests.oracle.model.rows import NoteRow, split_refs
-from tests.oracle.model.standing import Standing, find, require_alive
-from tests.oracle.model.state import Tx
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.nodes import Note
 from ledgerstone.rules.bodies import read_any
+from tests.oracle.model.rows import NoteRow, split_refs
+from tests.oracle.model.standing import Standing, find, require_alive
+from tests.oracle.model.state import Tx
 
 _START = DRAFT_PREFIX + "start"
 

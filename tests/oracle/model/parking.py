@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ledgerstone.rules.parking import woken
 from tests.oracle.model.ready import settle_ready
 from tests.oracle.model.standing import Standing
 from tests.oracle.model.state import Tx
 from tests.oracle.model.work_rows import parked_rows, put_row
-from ledgerstone.rules.parking import woken
 
 
 def wake(tx: Tx, standing: Standing, execution: str | None = None) -> None:

@@ -11,6 +11,9 @@ from ledgerstone.commands.artifacts import Owner
 from ledgerstone.commands.sessions import PurgeSession, SweepPurged
 from ledgerstone.commands.usage import DropBudget
 from ledgerstone.errors import RevisionMoved
+from ledgerstone.records.sessions import Receipt
+from ledgerstone.rules.artifacts import scope_of
+from ledgerstone.rules.guard import check_incarnation
 from tests.oracle.model import artifacts, attachments, ticket_marks
 from tests.oracle.model.budgets import drop_budget, forget_sums
 from tests.oracle.model.dead_work import forget_dead
@@ -21,9 +24,6 @@ from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
 from tests.oracle.model.tables import Table
 from tests.oracle.model.work_rows import drop_row
-from ledgerstone.records.sessions import Receipt
-from ledgerstone.rules.artifacts import scope_of
-from ledgerstone.rules.guard import check_incarnation
 
 
 def purge_session(tx: Tx, command: PurgeSession) -> Receipt:

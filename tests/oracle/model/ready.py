@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ledgerstone.commands.work import PeekWork
+from ledgerstone.rules.work import PEEK_ROWS, WorkRow, due_us, later_us
 from tests.oracle.model.rows import ReadyRow
 from tests.oracle.model.standing import Standing
 from tests.oracle.model.state import Tx
 from tests.oracle.model.work_rows import first_of, queued
-from ledgerstone.rules.work import PEEK_ROWS, WorkRow, due_us, later_us
 
 Due = tuple[str, str, int, int, int]
 """Tenant, queue, priority, due_us and number: a place in the line."""

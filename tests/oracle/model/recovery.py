@@ -7,6 +7,9 @@ from ledgerstone.commands.nodes import ListDrafts
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.tickets import ListTickets, TicketFilter
 from ledgerstone.commands.work import ListWork
+from ledgerstone.records.recovery import Recovery
+from ledgerstone.records.runs import Run
+from ledgerstone.rules.guard import is_live
 from tests.oracle.model.executions import list_executions
 from tests.oracle.model.notes import list_drafts
 from tests.oracle.model.runs import get_run
@@ -14,9 +17,6 @@ from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
 from tests.oracle.model.tickets import list_tickets
 from tests.oracle.model.work import list_work
-from ledgerstone.records.recovery import Recovery
-from ledgerstone.records.runs import Run
-from ledgerstone.rules.guard import is_live
 
 TICKETS_MAX = 10_000
 """More than any session asks at once; a list needs a limit."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.rules import leases
+from ledgerstone.rules.leases import FLOOR_STUB
 from tests.oracle.model.ready import settle_ready
 from tests.oracle.model.rows import StubRow
 from tests.oracle.model.standing import find, save_head
 from tests.oracle.model.state import Tx
-from ledgerstone.rules import leases
-from ledgerstone.rules.leases import FLOOR_STUB
 
 
 def raise_fences(tx: Tx, command: RaiseFences) -> int:

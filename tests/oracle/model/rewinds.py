@@ -6,10 +6,10 @@ from msgspec import UNSET
 
 from ledgerstone.commands.turns import Rewind
 from ledgerstone.errors import InvalidValue, unknown_node
+from ledgerstone.records.nodes import MESSAGE
 from tests.oracle.model import paths
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.rows import NodeRow
-from ledgerstone.records.nodes import MESSAGE
 
 
 def rewind(commit: Commit, wanted: Rewind) -> None:

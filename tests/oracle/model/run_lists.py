@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledgerstone.commands.runs import GetRunTree, ListRuns, RunFilter
-from tests.oracle.model.rows import RunRow
-from tests.oracle.model.runs import read_run
-from tests.oracle.model.state import Tx
 from ledgerstone.records.runs import Run, RunTree
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules.run import grow
+from tests.oracle.model.rows import RunRow
+from tests.oracle.model.runs import read_run
+from tests.oracle.model.state import Tx
 
 
 def list_runs(tx: Tx, query: ListRuns) -> Page[Run]:

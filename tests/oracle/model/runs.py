@@ -13,13 +13,13 @@ from ledgerstone.errors import (
     RunNotFound,
     SessionBindingMismatch,
 )
+from ledgerstone.records.runs import Run
+from ledgerstone.rules.guard import check_guard
+from ledgerstone.rules.run import change, ends, go_on, point, settle, wake_up
 from tests.oracle.model import work
 from tests.oracle.model.rows import RunRow
 from tests.oracle.model.standing import Standing, find, require_alive, save_head
 from tests.oracle.model.state import Tx
-from ledgerstone.records.runs import Run
-from ledgerstone.rules.guard import check_guard
-from ledgerstone.rules.run import change, ends, go_on, point, settle, wake_up
 
 _decoder = msgspec.json.Decoder(Run)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
 from ledgerstone.errors import InvalidValue
-from tests.oracle.model.rows import SessionRow
-from tests.oracle.model.standing import Standing
-from tests.oracle.model.state import Tx
 from ledgerstone.records.sessions import Page, Session
 from ledgerstone.rules.filters import contains
 from ledgerstone.rules.rows import HeadRow
+from tests.oracle.model.rows import SessionRow
+from tests.oracle.model.standing import Standing
+from tests.oracle.model.state import Tx
 
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
 

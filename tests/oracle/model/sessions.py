@@ -22,6 +22,9 @@ from ledgerstone.commands.sessions import (
     UpdateSession,
 )
 from ledgerstone.errors import AlreadyExists
+from ledgerstone.records.sessions import Head, Picker, Session
+from ledgerstone.rules import ledger
+from ledgerstone.rules.guard import check_alive, is_live
 from tests.oracle.model import branches, paths
 from tests.oracle.model.budgets import change_user
 from tests.oracle.model.messages import to_message
@@ -36,9 +39,6 @@ from tests.oracle.model.standing import (
     to_row,
 )
 from tests.oracle.model.state import Tx
-from ledgerstone.records.sessions import Head, Picker, Session
-from ledgerstone.rules import ledger
-from ledgerstone.rules.guard import check_alive, is_live
 
 
 def create_session(tx: Tx, command: CreateSession) -> Session:

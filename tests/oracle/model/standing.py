@@ -8,12 +8,12 @@ import msgspec
 
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.errors import SessionNotFound, SessionRetired
-from tests.oracle.model.rows import SessionRow
-from tests.oracle.model.state import Tx
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.leases import FLOOR_STUB
 from ledgerstone.rules.rows import HeadRow
+from tests.oracle.model.rows import SessionRow
+from tests.oracle.model.state import Tx
 
 
 class Standing(msgspec.Struct):

@@ -6,6 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ledgerstone.commands.evidence import EvidenceRow
+from ledgerstone.records.artifacts import Artifact
+from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.blobs import Blob, Upload
+from ledgerstone.records.embeddings import Space, VectorRow
+from ledgerstone.records.stats import Budget
+from ledgerstone.rules.rows import HeadRow, UsageDay
+from ledgerstone.rules.work import WorkRow
 from tests.oracle.model.rows import (
     AmendmentRow,
     CallSums,
@@ -22,13 +29,6 @@ from tests.oracle.model.rows import (
     TurnRow,
 )
 from tests.oracle.model.tables import ABSENT, Table, UndoLog
-from ledgerstone.records.artifacts import Artifact
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.blobs import Blob, Upload
-from ledgerstone.records.embeddings import Space, VectorRow
-from ledgerstone.records.stats import Budget
-from ledgerstone.rules.rows import HeadRow, UsageDay
-from ledgerstone.rules.work import WorkRow
 
 
 class Change(NamedTuple):

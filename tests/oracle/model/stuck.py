@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ledgerstone.commands.work import ExplainWork
-from tests.oracle.model.standing import Standing, find
-from tests.oracle.model.state import Tx
-from tests.oracle.model.work_rows import queued
 from ledgerstone.records.work import Stuck
 from ledgerstone.rules import executions, tickets
 from ledgerstone.rules.stuck import Situation, Waiting, reasons
 from ledgerstone.rules.work import later_us
+from tests.oracle.model.standing import Standing, find
+from tests.oracle.model.state import Tx
+from tests.oracle.model.work_rows import queued
 
 
 def explain_work(tx: Tx, query: ExplainWork) -> list[Stuck]:

@@ -7,10 +7,6 @@ from copy import copy
 from msgspec.structs import replace
 
 from ledgerstone.commands.work import TakeWork
-from tests.oracle.model.claims import choose_work, own
-from tests.oracle.model.ready import next_ready, put_ready, settle_queue
-from tests.oracle.model.standing import Standing, find, save_head
-from tests.oracle.model.state import AGAIN, Tx
 from ledgerstone.records.work import Taken
 from ledgerstone.rules.work import (
     TAKE_ROUNDS,
@@ -20,6 +16,10 @@ from ledgerstone.rules.work import (
     new_claim,
     wanted_by,
 )
+from tests.oracle.model.claims import choose_work, own
+from tests.oracle.model.ready import next_ready, put_ready, settle_queue
+from tests.oracle.model.standing import Standing, find, save_head
+from tests.oracle.model.state import AGAIN, Tx
 
 
 def take_work(tx: Tx, command: TakeWork) -> Taken | None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.oracle.model.state import State
-from tests.oracle.model.tables import ABSENT, Table
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.tickets import Ticket
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
+from tests.oracle.model.state import State
+from tests.oracle.model.tables import ABSENT, Table
 
 Mark = tuple[Table[Any, Any], tuple[Any, ...], Any]
 """A table, a key and the row that belongs there; ABSENT when there is none."""

@@ -14,15 +14,15 @@ from ledgerstone.commands.tickets import (
     WithdrawTicket,
 )
 from ledgerstone.errors import AlreadyExists, SessionBindingMismatch, TicketNotFound
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules import tickets as rules
 from tests.oracle.model import paths
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.standing import Standing, find, require, require_alive
 from tests.oracle.model.state import Tx
 from tests.oracle.model.ticket_marks import put_marks, ticket_marks
 from tests.oracle.model.work import put_batch
-from ledgerstone.records.sessions import Page
-from ledgerstone.records.tickets import Ticket
-from ledgerstone.rules import tickets as rules
 
 
 def open_tickets(commit: Commit) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import ReadSessionAt
+from ledgerstone.records.messages import Message
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.sessions import SessionView
 from tests.oracle.model import answers, paths
 from tests.oracle.model.messages import message_version
 from tests.oracle.model.rows import NodeRow
 from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
 from tests.oracle.model.turns import fold_state
-from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.records.sessions import SessionView
 
 
 def read_session_at(tx: Tx, query: ReadSessionAt) -> SessionView | None:

@@ -17,9 +17,6 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import InvalidValue
-from tests.oracle.model.rows import SessionRow
-from tests.oracle.model.state import State, Tx
-from tests.oracle.model.tables import Table
 from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.chain import GENESIS
@@ -32,6 +29,9 @@ from ledgerstone.rules.transfer import (
     TURNS,
     UNFINISHED,
 )
+from tests.oracle.model.rows import SessionRow
+from tests.oracle.model.state import State, Tx
+from tests.oracle.model.tables import Table
 
 NO_METADATA = b"null"
 STANDING = HEAD[:-1]

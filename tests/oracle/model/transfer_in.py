@@ -18,28 +18,6 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import CopyConflict, InvalidValue, SessionNotFound
-from tests.oracle.model import artifacts, attachments
-from tests.oracle.model.feed import enter_turn
-from tests.oracle.model.ready import put_ready
-from tests.oracle.model.rows import (
-    AmendmentRow,
-    CallSums,
-    DeadRow,
-    MemoryRow,
-    NodeRow,
-    NoteRow,
-    ReadyRow,
-    RunRow,
-    SessionRow,
-    Spent,
-    StubRow,
-    TurnRow,
-)
-from tests.oracle.model.runs import read_run
-from tests.oracle.model.state import Tx
-from tests.oracle.model.ticket_marks import execution_marks, put_marks, ticket_marks
-from tests.oracle.model.transfer import NO_METADATA, STANDING, export_table, session_rows
-from tests.oracle.model.work_rows import put_row
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Defect
@@ -62,6 +40,28 @@ from ledgerstone.rules.transfer import (
     unfinished_copy,
 )
 from ledgerstone.rules.work import WorkRow
+from tests.oracle.model import artifacts, attachments
+from tests.oracle.model.feed import enter_turn
+from tests.oracle.model.ready import put_ready
+from tests.oracle.model.rows import (
+    AmendmentRow,
+    CallSums,
+    DeadRow,
+    MemoryRow,
+    NodeRow,
+    NoteRow,
+    ReadyRow,
+    RunRow,
+    SessionRow,
+    Spent,
+    StubRow,
+    TurnRow,
+)
+from tests.oracle.model.runs import read_run
+from tests.oracle.model.state import Tx
+from tests.oracle.model.ticket_marks import execution_marks, put_marks, ticket_marks
+from tests.oracle.model.transfer import NO_METADATA, STANDING, export_table, session_rows
+from tests.oracle.model.work_rows import put_row
 
 _TENANT = {table.name for table in OF_A_TENANT}
 _ANY_BYTES = 1 << 62

@@ -8,6 +8,11 @@ from ledgerstone.codec import decode_json, encode_json, sha256
 from ledgerstone.commands.nodes import NewValue
 from ledgerstone.commands.turns import Amendment, CommitTurn
 from ledgerstone.errors import BranchNotFound, MessageNotFound, SessionNotFound, TurnConflict
+from ledgerstone.records.drafts import DRAFT_PREFIX
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.turns import TurnCommitted
+from ledgerstone.rules import chain, leases, ledger
+from ledgerstone.rules.guard import check_alive, check_guard
 from tests.oracle.model import (
     answers,
     attachments,
@@ -29,11 +34,6 @@ from tests.oracle.model.runs import store_run
 from tests.oracle.model.standing import Standing, find, make, put_document, save_head
 from tests.oracle.model.state import Tx
 from tests.oracle.model.usage import count_usage
-from ledgerstone.records.drafts import DRAFT_PREFIX
-from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.records.turns import TurnCommitted
-from ledgerstone.rules import chain, leases, ledger
-from ledgerstone.rules.guard import check_alive, check_guard
 
 
 def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:

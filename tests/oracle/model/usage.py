@@ -8,12 +8,6 @@ from msgspec.structs import replace
 
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListUsage
-from tests.oracle.model import budgets, ticket_marks
-from tests.oracle.model.commits import Commit
-from tests.oracle.model.parking import wake
-from tests.oracle.model.rows import CallSums
-from tests.oracle.model.standing import find, put_document, save_head
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.stats import Stats, UsageDeleted, UsageRecord
 from ledgerstone.rules import executions as execution_rules
@@ -21,6 +15,12 @@ from ledgerstone.rules import ledger
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.rows import UsageDay
+from tests.oracle.model import budgets, ticket_marks
+from tests.oracle.model.commits import Commit
+from tests.oracle.model.parking import wake
+from tests.oracle.model.rows import CallSums
+from tests.oracle.model.standing import find, put_document, save_head
+from tests.oracle.model.state import State, Tx
 
 
 def count_usage(commit: Commit) -> None:

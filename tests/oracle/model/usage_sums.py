@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from ledgerstone.commands.usage import SummariseUsage
-from tests.oracle.model.rows import SessionRow
-from tests.oracle.model.state import State, Tx
 from ledgerstone.records.stats import UsageSum
 from ledgerstone.rules import ledger
 from ledgerstone.rules import usage as rules
+from tests.oracle.model.rows import SessionRow
+from tests.oracle.model.state import State, Tx
 
 
 def summarise_usage(tx: Tx, query: SummariseUsage) -> list[UsageSum]:

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.blobs import CheckRoots
 from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.records.reports import Vacuumed
+from ledgerstone.rules.checkpoints import checkpoint_refs
 from tests.oracle.model import paths
 from tests.oracle.model.rows import NodeRow, split_refs
 from tests.oracle.model.standing import Standing, find, save_head
 from tests.oracle.model.state import Tx
-from ledgerstone.records.reports import Vacuumed
-from ledgerstone.rules.checkpoints import checkpoint_refs
 
 
 def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:

@@ -8,6 +8,12 @@ from ledgerstone.codec import decode_json
 from ledgerstone.codec import sha256 as digest_of
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import Corrupt
+from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.reports import Defect, Verified
+from ledgerstone.rules import chain, ledger
+from ledgerstone.rules import executions as execution_rules
+from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.usage import FORGOTTEN, line_name
 from tests.oracle.model import answers, budgets, paths, usage
 from tests.oracle.model.artifacts import check_bytes
 from tests.oracle.model.commits import USER
@@ -19,12 +25,6 @@ from tests.oracle.model.rows import CallSums, NodeRow, TurnRow, split_refs
 from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
 from tests.oracle.model.transfer_in import check_copy
-from ledgerstone.records.nodes import MESSAGE
-from ledgerstone.records.reports import Defect, Verified
-from ledgerstone.rules import chain, ledger
-from ledgerstone.rules import executions as execution_rules
-from ledgerstone.rules import tickets as ticket_rules
-from ledgerstone.rules.usage import FORGOTTEN, line_name
 
 
 class _Inspection:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ledgerstone.commands.work import CancelWork, Completion, EnqueueWork, ListWork, NewBatch
 from ledgerstone.errors import ClaimLost
+from ledgerstone.records.work import Batch
+from ledgerstone.rules.guard import check_alive
+from ledgerstone.rules.work import batch_of, has_live_claim, new_row, owns
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.ready import raise_ready, settle_queue, settle_ready, settle_rows
 from tests.oracle.model.rows import OutboxRow
 from tests.oracle.model.standing import Standing, find, require_alive
 from tests.oracle.model.state import Tx
 from tests.oracle.model.work_rows import drop_row, put_row, queued, rows_by
-from ledgerstone.records.work import Batch
-from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.work import batch_of, has_live_claim, new_row, owns
 
 
 def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:

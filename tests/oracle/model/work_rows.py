@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any, Literal
 
-from tests.oracle.model.state import State, Tx
-from tests.oracle.model.tables import ABSENT, Table
 from ledgerstone.rules.parking import is_behind
 from ledgerstone.rules.work import PARKED_US, WorkRow
+from tests.oracle.model.state import State, Tx
+from tests.oracle.model.tables import ABSENT, Table
 
 Kind = Literal["id", "source", "claim", "parked"]
 Mark = tuple[Table[Any, Any], tuple[Any, ...]]
