@@ -26,7 +26,7 @@ from ledgerstone.engines.file.homes import number_of
 from ledgerstone.engines.file.lines import VERSION, time_text
 from ledgerstone.engines.file.recovery import load
 from ledgerstone.engines.file.transfer import parts
-from ledgerstone.engines.file.verify import check_session, check_store
+from ledgerstone.engines.file.verify import StoreLines, check_session, check_store
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.tenants import list_tenants
@@ -98,6 +98,7 @@ class FileBackend:
         self._clock = clock
         self._pid = os.getpid()
         self._damage = Damage(engine.books)
+        self._store_lines = StoreLines(engine.folder, engine.books)
         self._snapshot_lines = snapshot_lines
         self._snapshot_bytes = snapshot_bytes
         self._changes = engine.changes
@@ -292,7 +293,7 @@ class FileBackend:
         if not number or number in self._books.faults:
             return answer
         place = (number, query.tenant, query.session)
-        return _with(answer, check_session(self._folder, self._books, *place))
+        return _with(answer, check_session(self._folder, self._books, self._store_lines, *place))
 
     def _sizes(self) -> dict[str, int]:
         sizes = {"journals": 0, "snapshot": 0, "torn": 0}

@@ -69,7 +69,7 @@ class FileEngine:
             if isinstance(command, (*ERASING, PurgeSession)):
                 self._erase()  # What a disk refused the last time.
             answer, made = self._plan(command)
-            if made is None:
+            if made is None or (made.line is None and not made.changes):
                 return answer
             end = None if made.line is None else self._store(made, made.line)
             self._move(made, end)
@@ -303,7 +303,7 @@ class FileEngine:
         for number in sorted(books.to_erase):
             if number in books.journals:
                 self._replace_by_base(books.journals[number])
-        books.to_erase.clear()
+        books.to_erase &= books.faults.keys()  # A damaged journal waits until it is restored.
         books.journals[STORE] = self._clean_store()
         books.unclean = False
 

@@ -84,6 +84,15 @@ class Folder:
         """A journal from `start` on."""
         return self.disk.read(self.folder_of(number), journal_name(number), start)
 
+    def stamp(self, number: int) -> tuple[int, ...]:
+        """What changes when somebody writes to a journal, or puts another in its place."""
+        try:
+            name = journal_name(number)
+            found = os.stat(name, dir_fd=self.folder_of(number), follow_symlinks=False)
+        except FileNotFoundError:
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
     def prepare(self, folder: int, name: str, data: Sequence[bytes]) -> str:
         """Write a file beside the one it shall replace, and flush it; answers its name.
 

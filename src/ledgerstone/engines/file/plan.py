@@ -87,10 +87,10 @@ def as_base(books: Loaded, line: Line, changes: Iterable[Change] = ()) -> Line:
 
 def is_mentioned(books: Loaded, number: int, tenant: str, session: str) -> bool:
     """Whether the store's journal tells of a session."""
-    return any((tenant, home) in books.mentions for home in _homes(number, session))
+    return any((tenant, home) in books.mentions for home in homes_of(number, session))
 
 
-def _homes(number: int, session: str) -> tuple[Home, ...]:
+def homes_of(number: int, session: str) -> tuple[Home, ...]:
     """Where rows of a session belong, if it has a number and if not."""
     return (Home(number), Home(0, session)) if number else (Home(0, session),)
 
@@ -143,7 +143,7 @@ def _purge(
     """A line in the store's journal; what it tells of the session goes, and the session's own."""
     session = getattr(command, "id", "")
     clean = is_mentioned(books, number, command.tenant, session)
-    rest = {home: of for home, of in parts.items() if home not in _homes(number, session)}
+    rest = {home: of for home, of in parts.items() if home not in homes_of(number, session)}
     if not number and not rest and not clean:
         return Plan(changes)
     said: dict[str, Any] = {"feed": books.rows.given.serials.get(TURNS, 0)}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from ledgerstone.engines.file.folder import Folder
-from ledgerstone.engines.file.homes import (
-    Rows,
-    rows_of,
-    shared_rows,
-)
+from ledgerstone.engines.file.homes import Home, Rows, rows_of, shared_rows
 from ledgerstone.engines.file.journal import Journal, journal_path, scan
-from ledgerstone.engines.file.lines import STORE, Line
-from ledgerstone.engines.file.plan import is_mentioned
+from ledgerstone.engines.file.lines import STORE, Line, changed
+from ledgerstone.engines.file.plan import homes_of, is_mentioned
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.file.replay import Replay
 from ledgerstone.engines.memory.rows import MemoryRows
@@ -24,8 +22,35 @@ KIND = "journal"
 OTHER_ROWS = "its lines make other rows than those in memory"
 
 
+class StoreLines:
+    """The lines of the store's journal by the sessions they tell of: read again when it changed."""
+
+    def __init__(self, folder: Folder, books: Loaded) -> None:
+        self._folder = folder
+        self._books = books
+        self._seen: object = None
+        self._found: dict[tuple[str, Home], list[Line]] = {}
+        self._defects: list[Defect] = []
+
+    def of(self, number: int, tenant: str, session: str) -> tuple[list[Line], list[Defect]]:
+        """Of each line that tells of the session, what it says of it; or what is wrong with it."""
+        journal = self._books.journals[STORE]
+        seen = (journal.sum, self._folder.stamp(STORE))
+        if seen != self._seen:
+            self._found.clear()
+            lines, self._defects = _read(self._folder, journal, "")
+            for line in lines:
+                for part in line.parts:
+                    own = changed(line, put=None, gone={}, parts=(part,))
+                    self._found.setdefault((line.tenant, part.home), []).append(own)
+            self._seen = seen
+        homes = homes_of(number, session)
+        found = [line for home in homes for line in self._found.get((tenant, home), ())]
+        return found, [replace(defect, session=session) for defect in self._defects]
+
+
 def check_session(
-    folder: Folder, books: Loaded, number: int, tenant: str, session: str
+    folder: Folder, books: Loaded, store: StoreLines, number: int, tenant: str, session: str
 ) -> list[Defect]:
     """What does not hold between the files of a session and its rows; nobody writes meanwhile."""
     lines: list[Line] = []
@@ -36,9 +61,9 @@ def check_session(
             return defects
         lines += found
     if is_mentioned(books, number, tenant, session):
-        found, _ = _read(
-            folder, books.journals[STORE], ""
-        )  # What is wrong there is no fault of it.
+        found, defects = store.of(number, tenant, session)
+        if defects:
+            return defects
         lines += found
     made = rows_of(_replayed(books, lines), number, tenant, session)
     known = rows_of(books.rows, number, tenant, session)
