@@ -8,26 +8,31 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ledgerstone import Store
 from ledgerstone.clock import ManualClock
+from ledgerstone.commands import Command
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
 from ledgerstone.commands.evidence import AppendEvidence, LoadEvidence
+from ledgerstone.commands.memories import NewMemory, PutMemory
 from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurged
-from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage
+from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage, SetBudget
 from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.memory.rows import Given
-from ledgerstone.errors import Corrupt, LedgerstoneError
+from ledgerstone.errors import Corrupt, LedgerstoneError, StorageFull
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.stats import Budget
 from ledgerstone.tables.graph import TURNS
 from tests.backends.journals import NEVER, Watching, holders, journal_of, lines
-from tests.backends.kept_rows import T, beside, call, commit, fill_kept, in_turn
+from tests.backends.kept_rows import NOTES, T, beside, call, commit, fill_kept, in_turn
 from tests.backends.places import quick_disk
 
 WORD = "please-forget-8f1c0de5"
 CLOCK = ManualClock()
+LOOSE = PurgeSession(tenant=T, id="loose")
 
 
 @pytest.fixture
@@ -133,7 +138,8 @@ def test_a_purge_beside_a_damaged_journal_takes_nothing_from_it(path: Path) -> N
     backend.close()
     file = journal_of(copy, "later")
     whole = file.read_bytes()
-    file.write_bytes(whole.replace(b"marked", b"marred", 1))
+    file.write_bytes(whole.replace(b"trace", b"trash", 1))
+    assert file.read_bytes() != whole
     backend = opened(copy)
     with pytest.raises(Corrupt, match=file.name):
         backend.read([LoadEvidence(tenant=T, session="later", kind="trace")])
@@ -218,8 +224,8 @@ def test_a_disk_that_dies_at_every_step_of_a_loose_purge(path: Path) -> None:
     assert outcomes[-1] is True
 
 
-def dies_after(path: Path, limit: int) -> bool:
-    """Whether the purge was acknowledged by a disk that takes so many calls and then no more."""
+def dies_after(path: Path, limit: int, command: Command[Any] = LOOSE) -> bool:
+    """Whether the command was acknowledged by a disk that takes so many calls and then no more."""
     calls = 0
     armed = False
 
@@ -232,8 +238,120 @@ def dies_after(path: Path, limit: int) -> bool:
     try:
         armed = True
         with suppress(LedgerstoneError):
-            backend.write(PurgeSession(tenant=T, id="loose"))
+            backend.write(command)
             return True
         return False
     finally:
         backend.close()
+
+
+def used(path: Path) -> FileBackend:
+    """A session whose usage counts in a budget, so its rows stand in the store's journal too."""
+    backend = opened(path)
+    backend.write(CreateSession(tenant=T, session=Session(id="s", tenant=T)))
+    backend.write(CreateSession(tenant=T, session=Session(id="other", tenant=T)))
+    backend.write(SetBudget(tenant=T, budget=Budget(id="all", scope="tenant", cost_nano=10**9)))
+    call(backend, "s", "c1", WORD)
+    in_turn(backend, "s", "t1")
+    in_turn(backend, "other", "t2")
+    in_turn(backend, "s", "t3")
+    return backend
+
+
+def spent(backend: FileBackend) -> int:
+    [status] = backend.read([ListBudgets(tenant=T)])[0]
+    return int(status.spent_nano)
+
+
+def test_deleted_usage_that_moves_a_budget_leaves_the_disk(path: Path) -> None:
+    """The change set is of two homes: a line of the store, then both journals are written anew."""
+    backend = used(path)
+    assert spent(backend) == 21
+    before = len(lines(path / "store.jsonl"))
+    gone = backend.write(DeleteUsage(tenant=T, session="s"))
+    assert (gone.executions, gone.records) == (1, 2)
+    assert found(path) == []
+    assert len(lines(journal_of(path, "s"))) == 1
+    assert before > len(lines(path / "store.jsonl"))
+    assert b'"erases"' not in (path / "store.jsonl").read_bytes()
+    for _ in range(2):
+        assert spent(backend) == 7
+        lists = [ListUsage(tenant=T, session=id) for id in ("s", "other")]
+        assert [len(used) for used in backend.read(lists)] == [0, 1]
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        backend.close()
+        backend = opened(path)
+    backend.close()
+
+
+def test_a_disk_that_dies_at_every_step_of_deleting_usage(path: Path) -> None:
+    """All of it or nothing; what was begun is finished by the next opening."""
+    used(path).close()
+    outcomes = []
+    for limit in range(1, 60):
+        copy = path.with_name(f"copy{limit}")
+        shutil.copytree(path, copy)
+        acked = dies_after(copy, limit, DeleteUsage(tenant=T, session="s"))
+        backend = opened(copy)
+        rest = found(copy)
+        assert not (acked and rest), (limit, rest)
+        assert bool(rest) == (spent(backend) == 21), limit
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        assert backend.health().warnings == []
+        backend.write(DeleteUsage(tenant=T, session="s"))
+        assert found(copy) == []
+        backend.close()
+        shutil.rmtree(copy)
+        outcomes.append(acked)
+        if outcomes[-3:] == [True] * 3:
+            break
+    assert outcomes[0] is False
+    assert outcomes[-1] is True
+
+
+def test_erasing_that_a_disk_refuses_is_told_and_tried_again(path: Path) -> None:
+    used(path).close()
+    refuse = False
+
+    def fails(name: str, count: int) -> OSError | None:
+        return (
+            OSError(errno.ENOSPC, "No space left on device")
+            if refuse and name == "create"
+            else None
+        )
+
+    backend = open_file(str(path), clock=CLOCK, disk=Watching(fails), snapshot_lines=1)
+    refuse = True
+    with pytest.raises(StorageFull):
+        backend.write(DeleteUsage(tenant=T, session="s"))
+    assert spent(backend) == 7, "the change itself is on disk"
+    assert any("could not be removed" in text for text in backend.health().warnings)
+    assert found(path)
+    refuse = False
+    backend.write(DeleteUsage(tenant=T, session="s"))
+    assert found(path) == []
+    assert backend.health().warnings == []
+    backend.close()
+    assert found(path) == []
+
+
+def test_what_later_lines_replaced_goes_with_a_purge(path: Path) -> None:
+    """The store's journal gets no longer than what it still says; the rest of it is as before."""
+    backend = opened(path)
+    fill_kept(backend)
+    for n in range(50):
+        new = NewMemory(namespace=NOTES, key="often", value=f'{{"v":"{WORD} {n}"}}'.encode())
+        backend.write(PutMemory(tenant=T, memory=new))
+    backend.write(PutMemory(tenant=T, memory=NewMemory(namespace=NOTES, key="often", value=b"0")))
+    before, given = len(lines(path / "store.jsonl")), backend._books.rows.given
+    assert found(path)
+    backend.write(PurgeSession(tenant=T, id="loose"))
+    assert found(path) == []
+    assert len(lines(path / "store.jsonl")) < before - 50
+    rows = {table: dict(known) for table, known in backend._books.rows.tables.items()}
+    assert Store(backend, clock=CLOCK).admin.verify().ok
+    backend.close()
+    backend = opened(path)
+    assert {table: dict(known) for table, known in backend._books.rows.tables.items()} == rows
+    assert backend._books.rows.given == given
+    backend.close()
