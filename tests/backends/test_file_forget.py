@@ -21,6 +21,7 @@ from ledgerstone.commands.memories import NewMemory, PutMemory
 from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurged
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage, SetBudget
 from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.engine import FileEngine
 from ledgerstone.engines.memory.rows import Given
 from ledgerstone.errors import Corrupt, LedgerstoneError, StorageFull
 from ledgerstone.records.sessions import Session
@@ -307,6 +308,23 @@ def test_a_disk_that_dies_at_every_step_of_deleting_usage(path: Path) -> None:
             break
     assert outcomes[0] is False
     assert outcomes[-1] is True
+
+
+def test_control_an_opening_that_finishes_nothing_is_found_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At some step the change is on disk and the bytes are still there: somebody has to go on."""
+    used(path).close()
+    monkeypatch.setattr(FileEngine, "finish_erasing", lambda engine: None)
+    left = 0
+    for limit in range(1, 20):
+        copy = path.with_name(f"copy{limit}")
+        shutil.copytree(path, copy)
+        dies_after(copy, limit, DeleteUsage(tenant=T, session="s"))
+        backend = opened(copy)
+        left += spent(backend) == 7 and bool(found(copy))
+        backend.close()
+    assert left
 
 
 def test_erasing_that_a_disk_refuses_is_told_and_tried_again(path: Path) -> None:

@@ -68,11 +68,11 @@ def open_file(
     try:
         with mapped(path):
             books = load(folder, flush=level == "power")
+        engine = FileEngine(folder, books, clock, flush=level == "power")
+        engine.finish_erasing()
     except BaseException:
         folder.close()
         raise
-    engine = FileEngine(folder, books, clock, flush=level == "power")
-    engine.finish_erasing()
     return FileBackend(engine, clock, level, snapshot_lines, snapshot_bytes)
 
 

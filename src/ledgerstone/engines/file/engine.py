@@ -299,6 +299,7 @@ class FileEngine:
         books = self.books
         if not books.unclean and not books.to_erase:
             return
+        books.unclean = True  # Until the end, whatever fails before it.
         self._remove_snapshot()
         for number in sorted(books.to_erase):
             if number in books.journals:
