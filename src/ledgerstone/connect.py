@@ -58,7 +58,7 @@ def open_backend(
             rest, durability=durability, clock=clock or SystemClock(), accept_loss=accept_loss
         )
     if scheme == "file":
-        from ledgerstone.backends.file import open_file
+        from ledgerstone.engines.file.backend import open_file
 
         return open_file(rest, durability=durability, clock=clock or SystemClock())
     from ledgerstone.backends.postgres import open_postgres
@@ -79,7 +79,7 @@ def _open_read_only(scheme: str, rest: str, clock: Clock | None, pool_size: int 
 
         return open_sqlite_read_only(rest, clock or SystemClock())
     if scheme == "file":
-        from ledgerstone.backends.file_overlay import open_file_read_only
+        from ledgerstone.engines.file.read_only import open_file_read_only
 
         return ReadOnlyBackend(open_file_read_only(rest, clock or SystemClock()))
     from ledgerstone.backends.postgres import open_postgres

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ledgerstone import Node, Opaque, Store, Usage, assistant, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_disk import Disk
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.disk import Disk
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 

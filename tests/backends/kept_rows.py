@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledgerstone.backends.file import FileBackend
 from ledgerstone.commands.artifacts import NewArtifact, Owner, PutArtifact, SaveArtifacts
 from ledgerstone.commands.attachments import RecordIntent
 from ledgerstone.commands.blobs import BeginUpload, CondemnUpload, FinishUpload
@@ -19,6 +18,7 @@ from ledgerstone.commands.memories import NAMESPACE_END, NewMemory, PutMemory
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import SetBudget
+from ledgerstone.engines.file.backend import FileBackend
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.stats import Budget
 from ledgerstone.records.usage import Cost, Usage, UsageEntry

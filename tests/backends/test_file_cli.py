@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.file import open_file
 from ledgerstone.cli.app import run
+from ledgerstone.engines.file.backend import open_file
 from tests.backends.journals import bed, fill, filled, journal_of
 
 
@@ -34,7 +34,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, 
         (["tree", "s"], "side"),
         (["verify"], "no defects"),
         (["verify", "s"], "checked 1 session"),
-        (["doctor"], "file, schema 1"),
+        (["doctor"], "file, schema 2"),
     ],
 )
 def test_every_verb_takes_a_file_url(

@@ -11,9 +11,12 @@ from random import Random
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import file_journal, file_lines
-from ledgerstone.backends.file_lines import Line, decode_line, encode_line
+from ledgerstone.engines.file import journal as file_journal
+from ledgerstone.engines.file import lines as file_lines
+from ledgerstone.engines.file.lines import Line, decode_line, encode_line
+from ledgerstone.engines.memory.rows import Change
 from ledgerstone.errors import Corrupt, SchemaTooNew
+from ledgerstone.tables.graph import BRANCHES, BranchRow
 from ledgerstone.testing.bed import Bed
 from tests.backends.journals import bed, fill, filled, journal_of, journals, lines
 from tests.backends.places import quick_disk
@@ -245,11 +248,11 @@ def test_a_journal_of_a_newer_version(path: Path, name: str) -> None:
     before = file.read_bytes()
     first = decode_line(lines(file)[0].rstrip(b"\n"))
     fields = {field: getattr(first, field) for field in Line.__struct_fields__ if field != "sum"}
-    newer = encode_line(Line(**{**fields, "v": 2}))[0]
+    newer = encode_line(Line(**{**fields, "v": 3}))[0]
     file.write_bytes(newer + b"".join(lines(file)[1:]))
     with pytest.raises(SchemaTooNew) as caught:
         bed(path).store.sessions.list()
-    assert caught.value.actual == 2
+    assert caught.value.actual == 3
     file.write_bytes(before)
     with bed(path) as backend:
         assert backend.store.admin.verify().ok
@@ -295,8 +298,8 @@ def test_verify_finds_damage_beneath_a_snapshot(path: Path) -> None:
 def test_verify_compares_the_file_with_the_tables(path: Path) -> None:
     """Rows that no line made are found, whatever they are."""
     with bed(path) as backend:
-        state = backend.port._books.state  # type: ignore[attr-defined]
-        state.branches.place((1, "invented"), 1)
+        rows = backend.port._books.rows  # type: ignore[attr-defined]
+        rows.place([Change(BRANCHES, (1, "invented"), BranchRow(1, "invented", 1))])
         defects = backend.store.admin.verify("s").defects
         assert "branches" in " ".join(one.where for one in defects)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ledgerstone import Store
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_lines import Line, decode_line, encode_line
-from ledgerstone.backends.file_shared import IN_STORE, LOOSE, SHARED
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.artifacts import (
     DeleteArtifacts,
@@ -25,96 +24,31 @@ from ledgerstone.commands.artifacts import (
 )
 from ledgerstone.commands.blobs import BeginUpload, GetBlob, ListUnreferenced, PutChunk
 from ledgerstone.commands.embeddings import GetEmbedding, NewEmbedding, PutEmbeddings
-from ledgerstone.commands.evidence import AppendEvidence, DeleteEvidence, EvidenceRow, LoadEvidence
+from ledgerstone.commands.evidence import AppendEvidence, DeleteEvidence, LoadEvidence
 from ledgerstone.commands.memories import GetMemories, MemoryName, NewMemory, PutMemory
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import VerifyStore
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.codec import put_of, rows_in
+from ledgerstone.engines.file.homes import LOOSE, ONLY_SHARED
+from ledgerstone.engines.file.lines import Line, decode_line, encode_line
+from ledgerstone.engines.memory.rows import Change
 from ledgerstone.errors import Corrupt, NotSupported
-from ledgerstone.model.rows import MemoryRow, RunRow, StubRow
-from ledgerstone.records.artifacts import Artifact
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.blobs import Blob, Upload
-from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.stats import Budget
+from ledgerstone.tables.blobs import CHUNKS
+from ledgerstone.tables.evidence import EVIDENCE, EvidenceRow
+from ledgerstone.tables.memories import MEMORIES, MemoryRow
+from ledgerstone.tables.runs import KEPT_RUNS
+from ledgerstone.tables.schema import TABLES
+from ledgerstone.tables.sessions import STUBS
+from ledgerstone.tables.table import Table
+from ledgerstone.tables.usage import CALL_SUMS, USAGE_DAYS
 from tests.backends.journals import NEVER, journal_of, lines
 from tests.backends.kept_rows import NOTES, T, artifact, blob, commit, fill_kept, vector
 from tests.backends.places import quick_disk
 
 CLOCK = ManualClock()
-SURROGATE = "\ud800 alone"
-ROWS: dict[str, tuple[tuple[Any, ...], Any]] = {
-    "runs": ((T, "r"), RunRow(3, "s", b'{"id":"r"}')),
-    "attachments": ((T, "s", "a"), Attachment("s", "a", "file:x", 5, 6)),
-    "stubs": ((T, "s"), StubRow(1, 2, "ab", True)),
-    "blobs": (
-        (T, "r"),
-        Blob(
-            ref="r",
-            size_bytes=3,
-            media_type="a/b",
-            created_us=4,
-            place="directory",
-            key="k",
-            sums=b"\x00\xff",
-            touched_us=9,
-        ),
-    ),
-    "uploads": ((T, "k"), Upload(key="k", place="p", created_us=7, leaving=True)),
-    "artifacts": (
-        (T, "s:x", 4),
-        Artifact(
-            id="i",
-            name="../n",
-            version=2,
-            ref="r",
-            size_bytes=1,
-            uri="u",
-            session="x",
-            user="y",
-            media_type="a/b",
-            metadata={"k": [1, 2.5, None, SURROGATE]},
-            tool="t",
-            original_bytes=8,
-            shown_bytes=9,
-            created_us=3,
-        ),
-    ),
-    "evidence": ((T, "s", "trace", 3), EvidenceRow(3, 4, b"\x00 not json")),
-    "budgets": (
-        (T, "b"),
-        Budget(
-            id="b",
-            scope="user",
-            subject="ada",
-            period="month",
-            cost_nano=5,
-            currency="EUR",
-            tokens=6,
-            mode="refuse_commit",
-        ),
-    ),
-    "memories": (
-        (T, NOTES, "k"),
-        MemoryRow(value=b'{"v":1}', ttl_us=1, created_us=2, updated_us=3, expires_us=4),
-    ),
-    "embeddings": (
-        (T, "memory", "e"),
-        VectorRow(
-            kind="memory",
-            id="e",
-            model="m",
-            change=7,
-            vector=vector(1, -2),
-            session="s",
-            namespace=NOTES,
-            metadata=b"{}",
-            created_us=8,
-        ),
-    ),
-    "spaces": ((T, "m"), Space(model="m", dimension=2, count=1, changes=7, drops=3)),
-}
 
 
 @pytest.fixture
@@ -127,10 +61,10 @@ def opened(path: Path, snapshot_lines: int = NEVER) -> FileBackend:
     return open_file(str(path), clock=CLOCK, snapshot_lines=snapshot_lines)
 
 
-def tables(backend: FileBackend) -> dict[str, dict[Any, Any]]:
-    """Every row there is, of every table, those that follow from others too."""
-    found = {name: dict(table.scan()) for name, table in backend._books.state.tables().items()}
-    assert not found.pop("chunks")
+def tables(backend: FileBackend) -> dict[Table[Any], dict[Any, Any]]:
+    """Every row there is, of every table."""
+    found = {table: dict(rows) for table, rows in backend._books.rows.tables.items()}
+    assert not found[CHUNKS]
     return found
 
 
@@ -141,26 +75,43 @@ def left_alone(path: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("table", list(SHARED))
-def test_every_field_comes_back(table: str) -> None:
-    """None of them is at its default, so one that nobody writes down would be missed."""
-    key, row = ROWS[table]
-    for field in msgspec.structs.fields(type(row)):
-        assert getattr(row, field.name) != field.default, field.name
-    wire = SHARED[table](key, row)
-    line = Line(pos=1, n=1, at="", do="", prev="", **{table: (wire,)})  # type: ignore[arg-type]
+BYTES = (b"", b"\x00\xff", b'{"a":[1,"\xc3\xa9"]}', b" 1", b"1\n", b"null", b'"\xed\xa0\x80"')
+
+
+def example(table: Table[Any], n: int) -> Any:
+    """A row none of whose columns is at its default, so one that nobody writes would be missed."""
+    fields: dict[str, Any] = {}
+    for at, (name, kind) in enumerate(table.types.items()):
+        hint = get_type_hints(table.row)[name]
+        words = [word for one in (hint, *get_args(hint)) for word in get_args(one)]
+        word = next((word for word in words if isinstance(word, str)), f"{name} \u2028 {n}")
+        fields[name] = {"integer": (1 << 62) + at + n, "blob": BYTES[n], "text": word}[kind]
+    return table.row(**fields)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_comes_back(table: Table[Any]) -> None:
+    """As it was, and none where there was none."""
+    rows = [example(table, n) for n in range(len(BYTES))]
+    for field in msgspec.structs.fields(table.row):
+        assert all(getattr(row, field.name) != field.default for row in rows), field.name
+    hints = get_type_hints(table.row)
+    nothing = {name: None for name, hint in hints.items() if type(None) in get_args(hint)}
+    rows.append(replace(rows[-1], **nothing))
+    line = Line(pos=1, n=1, at="", do="", prev="", put=put_of((table, row) for row in rows))
     data, _ = encode_line(line)
     assert data.count(b"\n") == 1
-    (again,) = getattr(decode_line(data.rstrip(b"\n")), table)
-    assert (again.key(), again.row()) == (key, row)
+    json.loads(data, parse_int=str)
+    again = list(rows_in(decode_line(data.rstrip(b"\n")).put))
+    assert again == [(table, table.key_of(row), row) for row in rows]
 
 
 def test_every_row_is_there_after_a_closing_and_after_a_crash(path: Path) -> None:
     backend = opened(path)
     fill_kept(backend)
     before = tables(backend)
-    filled = (*LOOSE, *IN_STORE, "usage_days", "call_sums", "budget_spent", "blob_uses")
-    assert [table for table in filled if not before[table]] == ["stubs"]
+    filled = (*LOOSE, *ONLY_SHARED, USAGE_DAYS, CALL_SUMS)
+    assert [table for table in filled if not before[table]] == [KEPT_RUNS, CHUNKS, STUBS]
     copy = left_alone(path)
     backend.close()
     for place, snapshot_lines in ((path, NEVER), (copy, NEVER), (path, 1), (path, 1), (copy, 1)):
@@ -234,47 +185,23 @@ def test_vectors_of_many_sessions_are_one_line(path: Path) -> None:
     backend.close()
 
 
-# --- memories of a commit
-
-
-def remember(turn: str, key: str) -> Any:
+def test_a_memory_of_a_commit_is_in_its_line(path: Path) -> None:
+    backend = opened(path)
+    backend.write(CreateSession(tenant=T, session=Session(id="s", tenant=T)))
     memory = NewMemory(
-        namespace=NOTES, key=key, value=b"[1]", ttl_us=10, vector=vector(1), model=""
+        namespace=NOTES, key="k", value=b"[1]", ttl_us=10, vector=vector(1), model=""
     )
-    return commit("s", turn, state={"t": turn}, memories=(memory,))
-
-
-def test_a_memory_has_arrived_when_the_commit_is_answered(path: Path) -> None:
-    backend = opened(path)
-    backend.write(CreateSession(tenant=T, session=Session(id="s", tenant=T)))
-    backend.write(remember("t1", "k"))
+    backend.write(commit("s", "t1", state={"t": 1}, memories=(memory,)))
+    assert len(lines(path / "store.jsonl")) == 1
     asked = GetMemories(tenant=T, names=(MemoryName(NOTES, "k"),))
-    assert backend.read([asked])[0][0].value == [1]
-    assert backend.stats().counts["outbox"] == 0
+    before = tables(backend)
+    copy = left_alone(path)
     backend.close()
-
-
-def test_a_memory_that_a_crash_left_on_its_way_arrives_once(path: Path) -> None:
-    backend = opened(path)
-    backend.write(CreateSession(tenant=T, session=Session(id="s", tenant=T)))
-    moment = CLOCK.now_us()
-    # The writer alone: as if the process ended right after the line of the commit.
-    backend._writer.carry_out(remember("t1", "k"))
-    backend._writer.carry_out(remember("t2", "there already"))
-    again = remember("t2", "there already").memories[0]
-    backend._writer.carry_out(PutMemory(tenant=T, memory=again))
-    assert backend.stats().counts["outbox"] == 2
-    backend.close()
-    CLOCK.advance(60)
-    backend = opened(path)
-    rows = backend._books.state.memories
-    for key in ("k", "there already"):
-        row = rows[(T, NOTES, key)]
-        assert (row.created_us, row.updated_us, row.expires_us) == (moment, moment, moment + 10)
-    assert backend.stats().counts["outbox"] == 0
-    assert backend.stats().counts["memories"] == 2
-    assert backend.stats().counts["embeddings"] == 2
-    backend.close()
+    for place in (path, copy):
+        backend = opened(place)
+        assert backend.read([asked])[0][0].value == [1]
+        assert tables(backend) == before
+        backend.close()
 
 
 # --- damage
@@ -301,11 +228,14 @@ def test_a_flipped_bit_in_the_stores_journal(path: Path) -> None:
 def test_a_row_in_memory_that_the_stores_journal_does_not_make(path: Path) -> None:
     backend = opened(path)
     fill_kept(backend)
-    backend._books.state.memories.place(*ROWS["memories"])
+    rows = backend._books.rows
+    rows.place(
+        [Change(MEMORIES, (T, NOTES, "new"), MemoryRow(T, NOTES, "new", b"1", None, 1, 1, None))]
+    )
     (defect,) = backend.read([VerifyStore(tenant=T)])[0].defects
     assert defect.where == "store.jsonl memories"
     evidence = (T, "s", "trace", 1)
-    backend._books.state.evidence.place(evidence, EvidenceRow(1, 0, b"other"))
+    rows.place([Change(EVIDENCE, evidence, EvidenceRow(*evidence, 0, b"other"))])
     defects = Store(backend, clock=CLOCK).admin.verify("s").defects
     assert [one.where.split()[-1] for one in defects if one.kind == "journal"] == ["evidence"]
     backend.close()
@@ -317,7 +247,7 @@ def test_a_flipped_bit_in_a_sessions_journal_concerns_only_what_it_holds(path: P
     backend.write(commit("s", "t9", state={"v": 1}))
     copy = left_alone(path)
     backend.close()
-    flip(journal_of(copy, "s"), b'"t":"marked"')
+    flip(journal_of(copy, "s"), b'"said":"marked"')
     backend = opened(copy)
     refused: list[Any] = [
         LoadEvidence(tenant=T, session="s", kind="trace"),

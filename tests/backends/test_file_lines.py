@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_journal import journal_name, journal_number
-from ledgerstone.backends.file_wire import joined, split
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.sessions import GetDocument, PutSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.codec import joined, split
+from ledgerstone.engines.file.journal import journal_name, journal_number
 from ledgerstone.records.sessions import Session
+from ledgerstone.tables.graph import NODES
 from tests.backends.journals import bed, filled, holders, journal_of, journals, lines
 
 HUMAN = ["pos", "n", "at", "do"]
@@ -63,8 +64,8 @@ def test_every_line_is_json_with_the_human_fields_first(tmp_path: Path) -> None:
             assert found["n"] == n
             assert found["at"].endswith("Z")
             positions.append(found["pos"])
-    purged = [json.loads(line) for line in lines(path / "store.jsonl") if b'"drop"' in line]
-    dropped = sum(line["drop"][1] for line in purged)
+    purged = [json.loads(line) for line in lines(path / "store.jsonl") if b'"drops"' in line]
+    dropped = sum(n for line in purged for _, n in line["drops"])
     assert len(purged) == 1
     assert len(positions) == len(set(positions))
     assert len(positions) + dropped == max(positions)
@@ -94,7 +95,7 @@ def test_grep_and_tail_find_what_was_said(tmp_path: Path) -> None:
     found = subprocess.run(grep, capture_output=True, text=True, check=True).stdout.split()
     assert found == [str(journal_of(path, "other"))]
     tail = subprocess.run(["tail", "-n1", found[0]], capture_output=True, check=True).stdout
-    body = json.loads(tail)["nodes"][0]["body"]
+    body = json.loads(tail)["put"]["nodes"][0]["body"]
     assert body["parts"][0]["text"] == "still innocent"
 
 
@@ -134,7 +135,7 @@ def test_odd_bytes_come_back_as_they_were(tmp_path: Path, name: str) -> None:
         backend.write(PutSession(tenant="default", session=Session(id="d"), document=body))
         for _ in range(2):  # Once from the journals, once from a snapshot.
             backend.reopen()
-            row = backend.port._books.state.nodes[1, 1]  # type: ignore[attr-defined]
+            row = backend.port._books.rows.tables[NODES][1, 1]  # type: ignore[attr-defined]
             assert row.body == body
             assert row.meta == body
             question = GetDocument(tenant="default", session="d", name="document")

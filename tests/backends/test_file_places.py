@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.errors import (
     Busy,
     InvalidValue,
@@ -136,7 +136,8 @@ def test_our_directory_without_its_store_json(tmp_path: Path) -> None:
         ("Dear diary", NotADatabase),
         ("[]", NotADatabase),
         ('{"format":"other program","version":1}', NotADatabase),
-        ('{"format":"ledgerstone store","version":2}', SchemaTooNew),
+        ('{"format":"ledgerstone store","version":1}', NotADatabase),
+        ('{"format":"ledgerstone store","version":3}', SchemaTooNew),
     ],
 )
 def test_another_store_json(tmp_path: Path, text: str, error: type[LedgerstoneError]) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Node, Opaque, Store, user
-from ledgerstone.backends.file import open_file
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import open_file
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run
 from tests.backends.journals import NEVER, Watching, bed, fill, holders, journal_of, journals, lines
@@ -115,7 +115,7 @@ def test_a_vacuum_leaves_nothing_of_what_was_hidden(path: Path) -> None:
         backend.store.nodes.tombstone("x", ["m", "o"])
         vacuumed = backend.store.admin.vacuum("x")
         assert vacuumed.nodes == 2
-        assert [name for name in found(path) if name != "store.jsonl"] == []
+        assert found(path) == []
         assert len(lines(file)) == 1
         for _ in range(2):
             assert backend.texts("x") == ["kept"]
@@ -134,7 +134,8 @@ def test_a_vacuum_of_one_does_not_touch_the_others(path: Path) -> None:
         before = {file: file.read_bytes() for file in journals(path)}
         backend.store.admin.vacuum("x")
         changed = {file.name for file in journals(path) if file.read_bytes() != before[file]}
-    assert changed == {journal_of(path, "x").name}
+    # It has loose rows from before there was a session, in the store's own journal.
+    assert changed == {journal_of(path, "x").name, "store.jsonl"}
 
 
 # --- a crash at every step

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_folder import Folder
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.folder import Folder
 from ledgerstone.errors import Corrupt
 from ledgerstone.testing.bed import Bed
 from tests.backends.journals import NEVER, Watching, bed, fill, journal_of, journals, lines
@@ -70,7 +70,7 @@ def flipped(data: bytes) -> bytes:
 
 
 def newer(data: bytes) -> bytes:
-    return resealed(data.replace(b'"version":1', b'"version":2', 1))
+    return resealed(data.replace(b'"version":2', b'"version":3', 1))
 
 
 def foreign(data: bytes) -> bytes:

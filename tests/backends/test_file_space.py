@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_disk import Disk
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.disk import Disk
 from ledgerstone.errors import (
     LedgerstoneError,
     OutcomeUnknown,

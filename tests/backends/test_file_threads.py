@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.file import FileBackend, open_file
-from ledgerstone.backends.file_disk import Disk
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.file.backend import FileBackend, open_file
+from ledgerstone.engines.file.disk import Disk
+from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.errors import OutcomeUnknown, StoreClosed, Unavailable
-from ledgerstone.model.handlers import WRITES
-from ledgerstone.model.state import State
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from tests.backends.journals import NEVER, bed, journal_of, lines
 from tests.backends.places import quick_disk
@@ -149,16 +149,16 @@ def test_what_a_handler_raises_leaves_no_trace(
     backend: FileBackend, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After it has changed rows, which is the worst moment."""
-    real = WRITES[CommitTurn]
+    real = HANDLERS[CommitTurn]
     for error in (KeyboardInterrupt, MemoryError, SystemExit):
 
-        def failing(tx: Any, command: Any, error: type[BaseException] = error) -> Any:
-            real(tx, command)
+        async def failing(tx: Any, command: Any, error: type[BaseException] = error) -> Any:
+            await real(tx, command)
             raise error
 
         before = journal_of(path, "s").read_bytes()
         with monkeypatch.context() as patched:
-            patched.setitem(WRITES, CommitTurn, failing)  # type: ignore[misc]
+            patched.setitem(HANDLERS, CommitTurn, failing)
             with pytest.raises(error):
                 backend.write(commit_of("s", error.__name__, "half"))
             with pytest.raises((error, Unavailable)) as caught:
@@ -174,14 +174,14 @@ def test_memory_that_could_not_follow_the_disk_answers_nothing(
     backend: FileBackend, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line is on disk and the rows are not there: nobody may read the half of them."""
-    real = State.apply
+    real = MemoryRows.place
 
-    def failing(state: State, changes: Any) -> None:
-        real(state, list(changes)[:1])
+    def failing(rows: MemoryRows, changes: Any) -> None:
+        real(rows, list(changes)[:1])
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(State, "apply", failing)
+        patched.setattr(MemoryRows, "place", failing)
         with pytest.raises(OutcomeUnknown):
             backend.write(commit_of("s", "second", "x"))
     with pytest.raises(Unavailable, match="open the store again"):
@@ -197,8 +197,8 @@ def test_memory_that_could_not_follow_the_disk_answers_nothing(
 CONTROL_C = """
 import os, signal, sys, threading
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_disk import Disk
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.disk import Disk
 
 class Slow(Disk):
     armed = False

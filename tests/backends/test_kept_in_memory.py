@@ -13,6 +13,8 @@ import pytest
 from ledgerstone import Store, user
 from ledgerstone.api_sync import nearest
 from ledgerstone.backends import sqlite, sqlite_read_only
+from ledgerstone.tables.schema import OWNED
+from ledgerstone.tables.sessions import STUBS
 from tests.backends.places import quick_disk
 
 ROUNDS = 5
@@ -39,36 +41,36 @@ def make_and_purge(store: Store) -> None:
     store.sessions.purge(session)
 
 
-def test_the_counters_of_a_purged_session_go_with_it() -> None:
+def test_the_rows_of_a_purged_session_go_with_it() -> None:
     with Store.open("memory://") as store:
         store.sessions.create(id="other")
-        make_and_purge(store)
-        counters = parts(store)._model.state.counters
-        before = len(counters)
         for _ in range(ROUNDS):
             make_and_purge(store)
-        assert len(counters) == before
+        tables = parts(store)._engine.rows.tables
+        assert len(tables[STUBS]) == ROUNDS
+        assert {row.number for table in OWNED for row in tables[table].values()} == {1}
 
 
-def test_the_counters_of_a_purged_session_go_with_its_journal(folder: Path) -> None:
+def test_what_is_known_of_a_purged_session_goes_with_its_journal(folder: Path) -> None:
     with Store.open(f"file://{folder}/store") as store:
         store.sessions.create(id="other")
         make_and_purge(store)
-        counters = parts(store)._books.state.counters
-        before = dict(counters.scan())
+        books = parts(store)._books
+        before = len(books.mentions), len(books.journals)
         for _ in range(ROUNDS):
             make_and_purge(store)
-        after = dict(counters.scan())
-        assert after.keys() == before.keys()
+        assert (len(books.mentions), len(books.journals)) == before
+        given = books.rows.given
     with Store.open(f"file://{folder}/store") as store:
-        assert dict(parts(store)._books.state.counters.scan()) == after
+        assert parts(store)._books.rows.given == given
+        assert (len(parts(store)._books.mentions), len(parts(store)._books.journals)) == before
 
 
 def test_a_purged_journal_waits_for_no_flush(folder: Path) -> None:
     with Store.open(f"file://{folder}/store", durability="process") as store:
         for n in range(ROUNDS):
             store.messages.append(f"s{n}", user("hello"), create=True)
-        waiting = parts(store)._writer._unflushed
+        waiting = parts(store)._engine._unflushed
         before = len(waiting)
         for n in range(ROUNDS):
             store.sessions.purge(f"s{n}")

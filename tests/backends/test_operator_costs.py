@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.file import open_file
-from ledgerstone.backends.file_disk import Disk
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_tx import PgTx
 from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.backends.sqlite_connection import SqliteTx
+from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.file.disk import Disk
 from ledgerstone.testing.servers.places import Places
 
 STEPS_MAX = 200

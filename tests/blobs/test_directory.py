@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.file_disk import Disk
 from ledgerstone.blobs.directory import KEPT_MAX, TEMP_END, Directory
 from ledgerstone.blobs.names import key_name, tenant_name
+from ledgerstone.engines.file.disk import Disk
 from ledgerstone.errors import (
     AlreadyExists,
     BlobNotFound,

@@ -25,7 +25,6 @@ from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.all import HANDLERS
-from ledgerstone.model import handlers as model_handlers
 from ledgerstone.ports.backend import Backend
 from ledgerstone.sql import handlers as sql_handlers
 from ledgerstone.testing.bed import Bed
@@ -36,13 +35,10 @@ from tests.faults.api_calls import WRITES, prepare
 DEFECTS: tuple[type[Exception], ...] = (
     AttributeError, TypeError, AssertionError, KeyError, IndexError, ZeroDivisionError, ValueError,
 )  # fmt: skip
-MODEL, SQL = (
-    (model_handlers.READS, model_handlers.WRITES),
-    (sql_handlers.READS, sql_handlers.WRITES),
-)
+SQL = (sql_handlers.READS, sql_handlers.WRITES)
 REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
-    "file": MODEL,
+    "file": (HANDLERS,),
     "sqlite": (*SQL, sqlite._READS),
     "postgres": (*SQL, postgres_verify.READS),
 }
@@ -64,7 +60,6 @@ class Defects:
 
     def __init__(self, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
         self._registries = REGISTRIES[bed.name]
-        self._is_async = bed.name != "file"
         self._patch = monkeypatch
         self.met = 0
 
@@ -74,19 +69,13 @@ class Defects:
                 self._patch.setitem(registry, kind, self._faulty(registry[kind], error, late))
 
     def _faulty(self, real: Callable[..., Any], error: Exception, late: bool) -> Callable[..., Any]:
-        def blocking(tx: Any, command: Any) -> Any:
-            if late:
-                real(tx, command)
-            self.met += 1
-            raise error
-
         async def awaited(tx: Any, command: Any) -> Any:
             if late:
                 await real(tx, command)
             self.met += 1
             raise error
 
-        return awaited if self._is_async else blocking
+        return awaited
 
 
 SIMPLE: dict[Any, Any] = {
@@ -145,7 +134,7 @@ def test_a_defect_in_any_handler_comes_out_as_it_is(
                 with pytest.raises(defect) as found:
                     carry_out(backend, command)
                 assert found.value is error, kind
-                assert any(entry.name in ("awaited", "blocking") for entry in found.traceback)
+                assert any(entry.name == "awaited" for entry in found.traceback)
     assert backend.texts("s") == ["one"]
     assert backend.store.admin.verify().ok
 

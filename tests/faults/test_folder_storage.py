@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from ledgerstone.backends.file_writer import Writer
 from ledgerstone.commands import Command
+from ledgerstone.engines.file.engine import FileEngine
 from ledgerstone.errors import Unavailable
 from ledgerstone.testing.faults.disk import How, Kind
 from ledgerstone.testing.faults.flushes import lose_a_flush, unflushed
@@ -131,7 +131,7 @@ def test_a_flush_fails_once(folder: Path, scoreboard: Scoreboard, scale: Scale, 
 def test_control_a_writer_that_goes_on_after_a_lost_flush_is_found_out(
     folder: Path, scoreboard: Scoreboard, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Writer, "_refuse_more", lambda *arguments: None)
+    monkeypatch.setattr(FileEngine, "_refuse_more", lambda *arguments: None)
     with scoreboard.line("writing on after a lost flush", "file", seed, control=True) as line:
         tally = lose_a_flush(FolderStage(folder), Random(seed), seeds=2, points=range(2, 60, 9))
         line.n, line.violations = tally.points, tally.violations

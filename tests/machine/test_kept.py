@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ledgerstone.commands import Command, Query
-from ledgerstone.model.handlers import READS, WRITES
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Wrapper
 from tests.machine.kept_rules import at_keeping
@@ -79,7 +77,7 @@ def test_a_backend_that_lies_about_what_it_keeps_is_caught(
 def test_every_command_and_query_is_drawn() -> None:
     """What no file of the machine ever makes was never compared."""
     made = set(_made_in(Path(__file__).parent))
-    known: set[type[Command[Any]] | type[Query[Any]]] = {*WRITES, *READS}
+    known = set(HANDLERS)
     assert {kind.__name__ for kind in known} - made == set()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import Clock
-from ledgerstone.model.model import Model
+from tests.oracle.model.model import Model
 
 
 class OracleEngine(Model):

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from ledgerstone.backends.file_disk import Disk, from_os, mapped
+from ledgerstone.engines.file.disk import Disk, from_os, mapped
 from ledgerstone.errors import InvalidValue
 
 

@@ -13,13 +13,13 @@ from urllib.parse import quote
 import apsw
 import msgspec
 
-from ledgerstone.backends.file_disk import mapped
-from ledgerstone.backends.file_folder import ABOUT, BLOBS, LOCK
 from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.backends.sqlite_connection import flush_folder
 from ledgerstone.backends.sqlite_marks import APPLICATION_ID, HEADER_BYTES
 from ledgerstone.backends.sqlite_restore import alone_with
 from ledgerstone.backends.sqlite_restore import put_in_place as put_file_in_place
+from ledgerstone.engines.file.disk import mapped
+from ledgerstone.engines.file.folder import ABOUT, BLOBS, LOCK
 from ledgerstone.errors import Busy, InvalidValue
 
 PARTIAL_END = ".partial"

@@ -25,6 +25,13 @@ class Change(NamedTuple):
     row: Any
 
 
+class Given(NamedTuple):
+    """The last number of a session, and the last key of each serial table."""
+
+    number: int
+    serials: dict[Table[Any], int]
+
+
 class MemoryRows:
     """Tables in dictionaries. What a handler wrote is worked out first, then placed."""
 
@@ -78,6 +85,23 @@ class MemoryRows:
     def number(self) -> int:
         self._last_number += 1
         return self._last_number
+
+    def key_in(self, index: Index[Any], key: Key) -> Key | None:
+        """The primary key of the row with this key of another unique index."""
+        return self._unique[index].get(key)
+
+    def between(self, index: Index[R], prefix: Key = ()) -> list[R]:
+        """The rows whose columns in the index begin with the prefix."""
+        return list(self._between(index, prefix, None, None, None, reverse=False))
+
+    @property
+    def given(self) -> Given:
+        """The numbers and serial keys that were given out last."""
+        return Given(self._last_number, dict(self._last_serials))
+
+    @given.setter
+    def given(self, last: Given) -> None:
+        self._last_number, self._last_serials = last.number, dict(last.serials)
 
     def _between(
         self,

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from ledgerstone.backends import file_disk
+from ledgerstone.engines.file import disk as file_disk
 from ledgerstone.testing.faults.disk import Disk, Fault, How, Operation
 from ledgerstone.testing.faults.survivors import Cut, Kept, Written
 

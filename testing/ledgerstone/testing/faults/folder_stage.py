@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from ledgerstone.backends.file import FileBackend, open_file
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.disk import Fault
 from ledgerstone.testing.faults.folder_disk import AnyDisk, FolderDisk
