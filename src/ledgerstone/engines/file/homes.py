@@ -2,7 +2,7 @@
 
 A home is the number of a session, or the name of one. A loose row (attachments, artifacts, traces
 and reports) is of a session that need not exist: it belongs to the number when there is one.
-Vectors and budgets of a session never stand in its journal: they count for the whole tenant.
+Vectors of a session never stand in its journal: they count for the whole tenant.
 """
 
 from __future__ import annotations
