@@ -10,15 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ledgerstone import Store, user
 from ledgerstone.clock import ManualClock
-from ledgerstone.commands.sessions import CreateSession, DeleteSession
+from ledgerstone.commands import Command
+from ledgerstone.commands.nodes import VacuumSession
+from ledgerstone.commands.sessions import CreateSession, DeleteSession, PurgeSession
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.usage import DeleteUsage, ListBudgets, SetBudget
 from ledgerstone.commands.work import EnqueueWork, ListWork, NewBatch, TakeWork
 from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.file.homes import (
     NOBODY,
     OF_SESSIONS,
-    ONLY_SHARED,
+    SHARED,
     Home,
     Numbers,
     home_of,
@@ -26,6 +30,8 @@ from ledgerstone.engines.file.homes import (
 from ledgerstone.engines.memory.rows import Change, MemoryRows
 from ledgerstone.errors import Corrupt, SessionDeleted, SessionNotFound
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.stats import Budget
+from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Batch
 from ledgerstone.rules.chain import turn_hash
 from ledgerstone.tables.blobs import ARTIFACTS, ATTACHMENTS, ArtifactRow, AttachmentRow
@@ -80,13 +86,13 @@ def queued(backend: FileBackend, session: str) -> list[str]:
 
 def test_every_table_has_its_place() -> None:
     """A table that nobody writes down would be lost at the next opening."""
-    assert {*OF_SESSIONS, *ONLY_SHARED, PURGED} == set(TABLES)
-    assert len(OF_SESSIONS) + len(ONLY_SHARED) + 1 == len(TABLES)
+    assert {*OF_SESSIONS, *SHARED, PURGED} == set(TABLES)
+    assert len(OF_SESSIONS) + len(SHARED) + 1 == len(TABLES)
 
 
 def session(number: int, id: str) -> SessionRow:
-    blank = dict.fromkeys(SESSIONS.columns)
-    return SessionRow(**{**blank, "number": number, "tenant": T, "id": id})  # type: ignore[arg-type]
+    blank: dict[str, Any] = dict.fromkeys(SESSIONS.columns)
+    return SessionRow(**{**blank, "number": number, "tenant": T, "id": id})
 
 
 def artifact(scope: str) -> ArtifactRow:
@@ -214,6 +220,82 @@ def test_a_look_for_work_writes_what_it_did_and_no_more(path: Path) -> None:
     for _ in range(2):
         assert backend.stats().counts["dead_work"] == 2
         assert (queued(backend, "parent"), queued(backend, "child")) == ([], [])
+        backend.close()
+        backend = opened(path)
+    backend.close()
+
+
+# --- budgets
+
+
+def turn(session: str, n: int) -> CommitTurn:
+    entry = UsageEntry("m", Usage(input=5, output=1), "chat", "p", Cost(7, "USD"), "r")
+    command = CommitTurn(
+        tenant=T, session=session, turn=f"{session} {n}", kind="turn", usage=(entry,)
+    )
+    return replace(command, hash=turn_hash(command))
+
+
+def spent(backend: FileBackend) -> dict[str, int]:
+    found = backend.read([ListBudgets(tenant=T)])[0]
+    return {one.budget.id: one.spent_nano for one in found}
+
+
+def under_budgets(path: Path) -> FileBackend:
+    """Turns of two sessions, under a budget of all and one of the first."""
+    backend = started(path)
+    for budget in (
+        Budget(id="all", scope="tenant", cost_nano=10**9),
+        Budget(id="own", scope="session", subject="child", cost_nano=10**9),
+    ):
+        backend.write(SetBudget(tenant=T, budget=budget))
+    for n in range(3):
+        backend.write(turn("child", n))
+        backend.write(turn("parent", n))
+    return backend
+
+
+def test_a_turn_under_a_budget_is_a_line_of_its_session(path: Path) -> None:
+    backend = under_budgets(path)
+    assert len(lines(path / "store.jsonl")) == 2, "the budgets themselves"
+    for _ in range(2):
+        assert spent(backend) == {"all": 42, "own": 21}
+        assert Store(backend, clock=CLOCK).admin.verify().ok
+        backend.close()
+        backend = opened(path)
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        (PurgeSession(tenant=T, id="parent"), {"all": 42, "own": 21}),
+        (PurgeSession(tenant=T, id="child"), {"all": 42}),
+        (VacuumSession(tenant=T, session="parent"), {"all": 42, "own": 21}),
+        (VacuumSession(tenant=T, session="child"), {"all": 42, "own": 21}),
+        (DeleteUsage(tenant=T, session="parent"), {"all": 21, "own": 21}),
+        (DeleteUsage(tenant=T, session="child"), {"all": 21, "own": 0}),
+    ],
+    ids=repr,
+)
+def test_what_removes_lines_says_again_what_is_left_of_budgets(
+    path: Path, command: Command[Any], left: dict[str, int]
+) -> None:
+    """Also of the very last turn, whose line is one of those."""
+    backend = under_budgets(path)
+    store = Store(backend, clock=CLOCK)
+    store.messages.append("parent", user("hidden", id="h1"))
+    store.messages.append("child", user("hidden", id="h2"))
+    store.messages.delete("h1", session="parent")
+    store.messages.delete("h2", session="child")
+    backend.write(command)
+    expected = spent(backend)
+    assert expected.keys() == left.keys()
+    if not isinstance(command, PurgeSession):
+        assert expected == left
+    for _ in range(3):
+        assert spent(backend) == expected
+        assert Store(backend, clock=CLOCK).admin.verify().ok
         backend.close()
         backend = opened(path)
     backend.close()

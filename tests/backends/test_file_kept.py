@@ -31,7 +31,7 @@ from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.file.codec import put_of, rows_in
-from ledgerstone.engines.file.homes import LOOSE, ONLY_SHARED
+from ledgerstone.engines.file.homes import LOOSE, SHARED
 from ledgerstone.engines.file.lines import Line, decode_line, encode_line
 from ledgerstone.engines.memory.rows import Change
 from ledgerstone.errors import Corrupt, NotSupported
@@ -110,7 +110,7 @@ def test_every_row_is_there_after_a_closing_and_after_a_crash(path: Path) -> Non
     backend = opened(path)
     fill_kept(backend)
     before = tables(backend)
-    filled = (*LOOSE, *ONLY_SHARED, USAGE_DAYS, CALL_SUMS)
+    filled = (*LOOSE, *SHARED, USAGE_DAYS, CALL_SUMS)
     assert [table for table in filled if not before[table]] == [KEPT_RUNS, CHUNKS, STUBS]
     copy = left_alone(path)
     backend.close()

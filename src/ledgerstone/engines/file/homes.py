@@ -2,7 +2,7 @@
 
 A home is the number of a session, or the name of one. A loose row (attachments, artifacts, traces
 and reports) is of a session that need not exist: it belongs to the number when there is one.
-Vectors and budgets of a session never stand in its journal: they count for the whole tenant.
+Vectors of a session never stand in its journal: they count for the whole tenant.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from ledgerstone.tables.memories import EMBEDDINGS
 from ledgerstone.tables.schema import OWNED, TABLES
 from ledgerstone.tables.sessions import PURGED, SESSIONS, SESSIONS_BY_ID
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.usage import BUDGETS
+from ledgerstone.tables.usage import BUDGETS, BudgetRow
 
 SESSION_SCOPE = "s:"
 """How the scope of an artifact of a session begins: rules.artifacts.scope_of."""
 LOOSE: tuple[Table[Any], ...] = (ATTACHMENTS, ARTIFACTS, EVIDENCE)
 OF_SESSIONS: tuple[Table[Any], ...] = (SESSIONS, *OWNED, *LOOSE)
 """Tables whose rows may stand in the journal of a session."""
-ONLY_SHARED = tuple(table for table in TABLES if table not in (*OF_SESSIONS, PURGED))
-"""Tables whose rows stand in the store's journal only."""
+SHARED = tuple(table for table in TABLES if table not in (*OF_SESSIONS, PURGED))
+"""Tables whose rows stand in the store's journal."""
+ONLY_SHARED = tuple(table for table in SHARED if table is not BUDGETS)
+"""Those whose rows stand nowhere else: what is left of a budget moves with every turn, and is said
+in the line of the turn."""
 
 
 class Home(NamedTuple):
@@ -98,7 +101,21 @@ def rows_of(rows: MemoryRows, number: int, tenant: str, session: str) -> Rows:
 
 
 def shared_rows(rows: MemoryRows) -> Iterator[tuple[Table[Any], Key, Any]]:
-    """Everything that stands in the store's journal only."""
-    for table in ONLY_SHARED:
+    """Everything that stands in the store's journal; of a budget not what is left of it."""
+    for table in SHARED:
         for key, row in rows.tables[table].items():
-            yield table, key, row
+            if table is BUDGETS:
+                yield table, key, row.body
+            else:
+                yield table, key, row
+
+
+def budgets_of(rows: MemoryRows, tenant: str, session: str) -> dict[Home, list[BudgetRow]]:
+    """The budgets that turns of a session may have moved, by their homes."""
+    found: dict[Home, list[BudgetRow]] = {}
+    numbers = Numbers(rows)
+    for row in rows.between(BUDGETS.primary, (tenant,)):
+        home = home_of(BUDGETS, row, numbers)
+        if home in (NOBODY, Home(0, session)):
+            found.setdefault(home, []).append(row)
+    return found

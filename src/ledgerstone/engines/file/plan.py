@@ -13,13 +13,22 @@ from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.commands.usage import DeleteUsage
 from ledgerstone.commands.work import TakeWork
 from ledgerstone.engines.file.codec import Keys, put_of
-from ledgerstone.engines.file.homes import NOBODY, Home, Numbers, home_of, number_of, rows_of
+from ledgerstone.engines.file.homes import (
+    NOBODY,
+    Home,
+    Numbers,
+    budgets_of,
+    home_of,
+    number_of,
+    rows_of,
+)
 from ledgerstone.engines.file.journal import Journal
 from ledgerstone.engines.file.lines import STORE, VERSION, Line, Part, time_text
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.memory.rows import Change, Given
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS
+from ledgerstone.tables.usage import BUDGETS
 from ledgerstone.tables.work import READY
 
 ERASING = (VacuumSession, DeleteUsage)
@@ -63,7 +72,7 @@ def _plan(books: Loaded, command: Command[Any], now_us: int, changes: list[Chang
         return _purge(books, command, now_us, changes, parts, purged)
     if not parts:
         return Plan(changes)
-    number = next(iter(parts)).number if len(parts) == 1 else STORE
+    number = _journal_of(books, command, parts)
     line = _line(books, command, now_us, number, parts)
     if not isinstance(command, ERASING):
         return Plan(changes, line)
@@ -74,15 +83,34 @@ def _plan(books: Loaded, command: Command[Any], now_us: int, changes: list[Chang
     return Plan(changes, msgspec.structs.replace(line, erases=erased), clean=clean)
 
 
+def _journal_of(books: Loaded, command: Command[Any], parts: dict[Home, list[Change]]) -> int:
+    """Whose journal the line goes to: of the one session it concerns, if besides budgets moved."""
+    numbers = {home.number for home in parts if home.number}
+    others = [change for home in parts if not home.number for change in parts[home]]
+    if len(numbers) != 1 or (others and isinstance(command, ERASING)):
+        return STORE
+    number = numbers.pop()
+    own = (NOBODY, Home(0, _name_of(books, number, parts)))
+    moved = all(change.table is BUDGETS and change.row is not None for change in others)
+    return number if moved and all(home.number or home in own for home in parts) else STORE
+
+
 def as_base(books: Loaded, line: Line, changes: Iterable[Change] = ()) -> Line:
-    """The line with all rows of its session, for the place of all lines before it."""
+    """The line with all rows of its session, for the place of all lines before it.
+
+    Those have said what was left of budgets, so it is said again.
+    """
     rows = rows_of(books.rows, line.number, line.tenant, line.session)
     for table, key, row in changes:
         rows[table, key] = row
     found = put_of((table, row) for (table, _), row in rows.items() if row is not None)
-    return msgspec.structs.replace(
-        line, v=VERSION, base=True, skips=line.n - 1, prev="", sum="", put=found, gone={}
+    left = budgets_of(books.rows, line.tenant, line.session)
+    parts = tuple(
+        Part(number=home.number, session=home.session, put=put_of((BUDGETS, row) for row in of))
+        for home, of in left.items()
     )
+    fields = {"v": VERSION, "base": True, "skips": line.n - 1, "prev": "", "sum": ""}
+    return msgspec.structs.replace(line, **fields, put=found, gone={}, parts=parts)
 
 
 def is_mentioned(books: Loaded, number: int, tenant: str, session: str) -> bool:
@@ -148,6 +176,12 @@ def _purge(
         return Plan(changes)
     said: dict[str, Any] = {"feed": books.rows.given.serials.get(TURNS, 0)}
     if number:
+        # Its journal has said what was left of budgets.
+        moved = rest.setdefault(NOBODY, [])
+        known = {change.key for change in moved if change.table is BUDGETS}
+        for row in budgets_of(books.rows, command.tenant, session).get(NOBODY, ()):
+            if BUDGETS.key_of(row) not in known:
+                moved.append(Change(BUDGETS, BUDGETS.key_of(row), row))
         journal = books.journals.get(number)
         said.update(session=session, drops=((number, journal.n if journal else 0),))
     line = msgspec.structs.replace(_line(books, command, now_us, STORE, rest), **said)
@@ -165,7 +199,7 @@ def _line(
     said: dict[str, Any] = {}
     others = []
     for home, changes in parts.items():
-        if home in (NOBODY, Home(number)):
+        if home == Home(number):
             said = _rows(changes)
         else:
             others.append(Part(number=home.number, session=home.session, **_rows(changes)))
