@@ -13,7 +13,7 @@ from ledgerstone.sql.transfer_in import _IMPORTS as SQL
 
 # Columns of SQLite that follow from others, or number what each database numbers by itself.
 FOLLOWING = {
-    "sessions": {"number", "tenant", "recency", "purged", "seal"},
+    "sessions": {"number", "tenant", "recency", "seal"},
     "heads": {"number", "touched_us", "runs", "seal"},
     "nodes": {"key", "seal"},
     "runs": {
