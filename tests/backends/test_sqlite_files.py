@@ -18,6 +18,7 @@ from ledgerstone.backends import sqlite
 from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.backends.sqlite_connection import setting
 from ledgerstone.backends.sqlite_marks import APPLICATION_ID
+from ledgerstone.backends.sqlite_names import FileNames
 from ledgerstone.errors import (
     Damaged,
     InvalidValue,
@@ -299,3 +300,20 @@ def test_a_failed_open_leaks_nothing(tmp_path: Path) -> None:
             with pytest.raises(NotADatabase):
                 Store.open(tmp_path / name)
     assert descriptors() == before
+
+
+def test_a_read_during_which_the_store_closes_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing takes the log away: for a reader that looks just then, nobody else did."""
+    backend = open_sqlite(str(tmp_path / "store.db"))
+    Store(backend).messages.append("s", user("hello"), create=True)
+    look = FileNames.gone
+
+    def close_first(names: FileNames) -> str | None:
+        backend.close()
+        return look(names)
+
+    monkeypatch.setattr(FileNames, "gone", close_first)
+    with pytest.raises(StoreClosed):
+        Store(backend).messages.last("s")

@@ -232,6 +232,8 @@ class SqliteBackend:
     def _check_names(self, cause: Exception | None = None) -> None:
         """Unavailable when the store no longer lies where it was opened."""
         if (gone := self._names.gone()) is not None:
+            if self._closed:  # Closing it tidies its log away.
+                raise StoreClosed(f"the store {self._path} is closed") from cause
             raise Unavailable(gone) from cause
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
