@@ -103,6 +103,30 @@ def test_a_log_that_somebody_moved_before_a_kill_is_no_damage(how: str, tmp_path
     assert texts(path) == ["one"]
 
 
+def garble_header(path: Path) -> None:
+    """As when the power fails while the header of the log is written again."""
+    with Path(f"{path}-wal").open("r+b") as log:
+        log.write(bytes(range(7, 23)))
+
+
+@pytest.mark.promise(221)
+def test_a_log_that_was_moved_may_lose_its_header(tmp_path: Path) -> None:
+    """SQLite writes it again only when all of the log is in the file."""
+    path = write(tmp_path / "store.db", "one")
+    end_in_a_checkpoint(path)
+    garble_header(path)
+    assert texts(path) == ["one"]
+
+
+@pytest.mark.promise(221)
+def test_control_a_log_with_commits_may_not(tmp_path: Path) -> None:
+    path = write(tmp_path / "store.db", "one")
+    killed(path)
+    garble_header(path)
+    with pytest.raises(Damaged, match="damaged at its beginning"):
+        Store.open(path)
+
+
 def read_for_long(say: Say, path: str) -> None:
     """As the sqlite3 shell between BEGIN and COMMIT."""
     theirs = sqlite3.connect(path)

@@ -170,6 +170,19 @@ class Log:
             for frame in self.frames()
         )
 
+    def is_moved_to(self, mark: Mark | None) -> bool:
+        """Whether it ends with what the file says: all of it is there, or on its way.
+
+        Only then is a log begun anew, and its header written again; a power cut in that very write
+        may leave anything in the place of it.
+        """
+        last: Mark | None = None
+        for frame in self.frames():
+            if frame.salts != self._salts:
+                break
+            last = frame.mark
+        return last is not None and last == mark
+
     def _begins_well(self) -> bool:
         sums = _header_sums(self._header) if self._count else None
         if sums is None:
@@ -221,7 +234,7 @@ def find_misfit(mark: Mark | None, log: Log) -> Misfit | None:
     """
     if log.empty:
         return "gone" if mark is not None and mark.state == OPEN else None
-    if log.is_torn():
+    if log.is_torn() and not log.is_moved_to(mark):
         return "damaged"
     first = next(log.live(), None)
     if mark is None:

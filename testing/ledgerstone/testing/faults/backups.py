@@ -13,6 +13,7 @@ from random import Random
 
 import msgspec
 
+from ledgerstone.errors import Damaged
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.histories import (
     Found,
@@ -107,11 +108,14 @@ def copy_often(
     for target, known in zip(targets, before, strict=True):
         result.copies += 1
         result.acked += sum(len(turns) for turns in known.acked.values())
-        with closing(open_copy(target)) as backend:
-            for session, final in whole.items():
-                found = read_back(backend, TENANT, session)
-                result.turns += len(found.turns)
-                result.violations += _judge(target, known, said, found, final)
+        try:
+            with closing(open_copy(target)) as backend:
+                for session, final in whole.items():
+                    found = read_back(backend, TENANT, session)
+                    result.turns += len(found.turns)
+                    result.violations += _judge(target, known, said, found, final)
+        except Damaged as error:
+            result.violations.append(f"{target} is damaged: {error}")
     return result
 
 
