@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
-_LEAVES = frozenset((bool, int, float, msgspec.UnsetType))
+_LEAVES = frozenset((type(None), bool, int, float, msgspec.UnsetType))
 _LISTS = (list, tuple)
 _TEXTS = (str, bytes, bytearray, memoryview)
 _ONLY_TEXT = frozenset((str,))
@@ -218,42 +218,42 @@ def _maybe_deep(data: bytes) -> bool:
 
 def _refuse_long(value: object, field: str) -> None:
     """InvalidValue for what is too long in its shortest form, before any of it is encoded."""
-    try:
-        left = _room_left(value, BODY_BYTES_MAX, 0)
-    except RecursionError:  # Too deep, which is for others to say.
-        return
+    left = _room_left(value, BODY_BYTES_MAX)
     if left < 0:
         least = BODY_BYTES_MAX - left
         raise InvalidValue(field, f"at least {least} bytes, at most {BODY_BYTES_MAX} allowed")
 
 
-def _room_left(value: Any, room: int, depth: int) -> int:
-    """What a value leaves of the room at most: characters count as a byte; stops below zero."""
-    items: Iterable[Any]
-    if isinstance(value, msgspec.Struct):
-        items = astuple(value)
-    elif isinstance(value, dict):
-        room -= len('"":0,') * len(value)
-        items = chain(value, value.values())
-    elif isinstance(value, _LISTS):
-        room -= len("0,") * len(value)
-        items = value
-    else:
-        return room - len(value) if isinstance(value, _TEXTS) else room
-    if depth > 2 * DEPTH_MAX:
-        raise RecursionError
-    if room < 0:
-        return room
-    for item in items:
-        if item is None:
-            continue
-        if room < 0:
-            break
-        kind = type(item)
-        if kind is str:
-            room -= len(item)
-        elif kind not in _LEAVES:
-            room = _room_left(item, room, depth + 1)
+def _room_left(value: object, room: int) -> int:
+    """What a value leaves of the room at most: characters count as a byte; stops below zero.
+
+    What is nested too deep is not counted to its end: others refuse it.
+    """
+    level, depth = [value], 0
+    while level and depth <= 2 * DEPTH_MAX:
+        deeper: list[Any] = []
+        for one in level:
+            items: Iterable[Any]
+            if isinstance(one, msgspec.Struct):
+                items = astuple(one)
+            elif isinstance(one, dict):
+                room -= len('"":0,') * len(one)
+                items = chain(one, one.values())
+            elif isinstance(one, _LISTS):
+                room -= len("0,") * len(one)
+                items = one
+            else:
+                room -= len(one) if isinstance(one, _TEXTS) else 0
+                continue
+            if room < 0:
+                return room
+            for item in items:
+                kind = type(item)
+                if kind is str:
+                    room -= len(item)
+                elif kind not in _LEAVES and (kind not in _CONTAINERS or item):
+                    deeper.append(item)
+        level, depth = deeper, depth + 1
     return room
 
 

@@ -11,12 +11,13 @@ import pytest
 
 from ledgerstone import Store, system, user
 from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.sqlite_connection import SqliteTx
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.engines.memory.engine import MemoryEngine
-from ledgerstone.sql.context import find_compaction, read_context
+from ledgerstone.engines.sqlite.rows import SqliteRows
+from ledgerstone.handlers.context import find_compaction, read_context
 from ledgerstone.tables.graph import NODES
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 
 SHORT, LONG = 100, 10_000
@@ -53,7 +54,7 @@ def sqlite_steps(path: Path, count: int, question: Any, **how: bool) -> int:
 
     connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, add)
     handler: Callable[..., Any] = read_context if question is READ else find_compaction
-    found = run_now(handler(SqliteTx(connection), question))
+    found = run_now(handler(Tx(SqliteRows(connection), 0), question))
     connection.close()
     assert found is not None
     return steps

@@ -12,9 +12,9 @@ from ledgerstone import Store, user
 from ledgerstone.backends.postgres_interactive import Interactive
 from ledgerstone.backends.postgres_tx import PgTx
 from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
-from ledgerstone.backends.sqlite_connection import SqliteTx
 from ledgerstone.engines.file.backend import open_file
 from ledgerstone.engines.file.disk import Disk
+from ledgerstone.engines.sqlite.writing import WritingRows
 from ledgerstone.testing.servers.places import Places
 
 STEPS_MAX = 200
@@ -36,16 +36,16 @@ def machine_steps(backend: SqliteBackend) -> int:
         steps += 1
         return False
 
-    def refuse(query: str) -> Any:
-        raise AssertionError(f"health asked {query}")
+    def refuse(work: Any) -> Any:
+        raise AssertionError(f"health asked {work}")
 
     connection.set_progress_handler(count, 1)
-    backend._ask = refuse  # type: ignore[method-assign]
+    backend._look = refuse  # type: ignore[method-assign]
     try:
         assert backend.health().ok
     finally:
         connection.set_progress_handler(None)
-        del backend._ask
+        del backend._look
     return steps
 
 
@@ -104,30 +104,81 @@ def test_health_of_postgresql_counts_nothing(
     assert asked == ["store_version", "count_rows", "database_sizes"]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_restore_takes_as_many_statements_for_many_sessions(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+def test_a_restore_takes_as_many_statements_for_many_sessions_of_postgresql(
+    postgres: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store: Store
-    if kind == "postgres":
-        store = request.getfixturevalue("postgres")
-    else:
-        store = Store.open(tmp_path / "a.db")
     sent: list[str] = []
-    tx: Any = {"sqlite": SqliteTx, "postgres": PgTx}[kind]
     for name in ("one", "all", "run", "many"):
-        _note(monkeypatch, tx, name, sent)
-    fill(store, 0, 2)
+        _note(monkeypatch, PgTx, name, sent)
+    found = restored_with(postgres, sent)
+    assert "raise_fences" in found[0] & found[1]
+
+
+@pytest.mark.xfail(
+    reason="the handler settles the line of each session with work: an accelerator is missing",
+    strict=True,
+)
+def test_a_restore_takes_as_many_statements_for_many_sessions_of_sqlite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    _note_looks(monkeypatch, sent)
+    with Store(open_sqlite(str(tmp_path / "a.db"))) as store:
+        found = restored_with(store, sent)
+        assert any("update heads" in text for text in found[0] & found[1])
+
+
+def test_a_restore_of_held_sessions_looks_at_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: what is done for each session would be noticed."""
+    sent: list[str] = []
+    _note_looks(monkeypatch, sent)
+    with Store(open_sqlite(str(tmp_path / "a.db"))) as store:
+        fill(store, 0, STATEMENTS_MAX)
+        for n in range(STATEMENTS_MAX):
+            store.leases.take(f"s{n}", owner="ann")
+        sent.clear()
+        store.admin.after_restore()
+        assert len(sent) > STATEMENTS_MAX
+
+
+def _note_looks(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> None:
+    """Note every statement of a writer, one for many rows once."""
+    real = WritingRows.__init__
+
+    def begin(self: Any, connection: Any) -> None:
+        real(self, connection)
+        execute, run = self._execute, self._run
+
+        def executing(text: str, *bound: Any) -> Any:
+            if not text.startswith("PRAGMA"):
+                sent.append(text)
+            return execute(text, *bound)
+
+        def running(text: str, rows: list[Any]) -> None:
+            if len(rows) != 1:
+                sent.append(text)
+            run(text, rows)
+
+        self._execute, self._run = executing, running
+
+    monkeypatch.setattr(WritingRows, "__init__", begin)
+
+
+def restored_with(store: Store, sent: list[str]) -> list[set[str]]:
+    """The statements of a restore with few sessions, and with many."""
     found = []
+    fill(store, 0, 2)
     for last in (2, 60):
         fill(store, 2, last)
         sent.clear()
         assert store.admin.after_restore() == last
         found.append(set(sent))
         assert len(sent) <= STATEMENTS_MAX, sent
-    assert "raise_fences" in found[0] & found[1]
     assert store.admin.verify().ok
     store.close()
+    return found
 
 
 def _note(monkeypatch: pytest.MonkeyPatch, tx: Any, name: str, sent: list[str]) -> None:

@@ -1,13 +1,13 @@
 """Planned commands, without a server: what a plan records is what the handler would have written.
 
-A SQLite store whose hot commands are planned: the handler runs over what is known of the session,
-and the recorded writes are carried out afterwards. It must answer, and keep, what the model does.
+A store over SQLite (named_statements.py) whose hot commands are planned: the handler runs over what
+is known of the session, and the recorded writes are carried out afterwards. It must answer, and
+keep, what the model does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -18,9 +18,6 @@ from ledgerstone.backends.postgres_apply import SECTIONS, Asked, Parcel, read_an
 from ledgerstone.backends.postgres_heads import Heads, Known, keep_run
 from ledgerstone.backends.postgres_line import Job, session_of, takes
 from ledgerstone.backends.postgres_plan import MAKES_RUN, USES, Plan, Unplanned, plan
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
-from ledgerstone.backends.sqlite_connection import SqliteTx
-from ledgerstone.backends.sqlite_seals import keep_seals
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
@@ -33,40 +30,40 @@ from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
-from ledgerstone.sql.seals import seal_of
 from ledgerstone.sql.tx import Row
 from ledgerstone.testing.wrappers import Wrapper
 from ledgerstone.trampoline import run_now
-from tests.machine.test_machine import fresh_path, run
+from tests.backends.named_statements import NamedStatements, NamedTx
+from tests.machine.test_machine import run
 
 EXAMPLES = 40
 NOW_US = 1_700_000_000_000_000
 
 
 class Planned(Wrapper):
-    """A SQLite store that carries out the recorded writes of a plan, not the handler's own."""
+    """A store that carries out the recorded writes of a plan, not the handler's own."""
 
-    def __init__(self, inner: SqliteBackend, clock: ManualClock) -> None:
+    def __init__(self, inner: NamedStatements, clock: ManualClock) -> None:
         super().__init__(inner)
         self.clock = clock
         self.planned = 0
 
     def write(self, command: Command[Any]) -> Any:
-        assert isinstance(self.inner, SqliteBackend)
+        assert isinstance(self.inner, NamedStatements)
         made = None
         if takes(command):
-            made = self.inner._writer.run_alone(lambda connection: self._plan(connection, command))
+            made = self._plan(self.inner.connection, command)
         if made is None:
             return self.inner.write(command)
         self.planned += 1
         if made.error is not None:
             raise made.error
-        self.inner._writer.run_alone(lambda connection: carry_out(connection, made))
+        carry_out(self.inner.connection, made)
         return made.answer
 
     def _plan(self, connection: apsw.Connection, command: Command[Any]) -> Plan | None:
         """What the server would look at, asked of SQLite; None when it would say something else."""
-        tx = SqliteTx(connection)
+        tx = NamedTx(connection)
         key = session_of(command)
         head = run_now(tx.one("find_head", *key))
         if head is None:
@@ -87,7 +84,7 @@ class Planned(Wrapper):
         return made if is_free(tx, made) else None
 
 
-def known_of(tx: SqliteTx, head: Row, command: Command[Any]) -> Known:
+def known_of(tx: NamedTx, head: Row, command: Command[Any]) -> Known:
     tip = run_now(tx.one("id_at", (head[0] << 32) + head[6]))
     runs: dict[str, Row] = {}
     if isinstance(command, CommitTurn) and command.run is not None:
@@ -100,7 +97,7 @@ def known_of(tx: SqliteTx, head: Row, command: Command[Any]) -> Known:
     )
 
 
-def is_free(tx: SqliteTx, made: Plan) -> bool:
+def is_free(tx: NamedTx, made: Plan) -> bool:
     """Whether the ids of nodes and batches are."""
     number = made.before.head[0]
     for row in made.writes.get("insert_node", ()):
@@ -115,8 +112,7 @@ def is_free(tx: SqliteTx, made: Plan) -> bool:
 
 
 def carry_out(connection: apsw.Connection, made: Plan) -> None:
-    keep_seals(connection)
-    tx = SqliteTx(connection)
+    tx = NamedTx(connection)
     tx.now_us = made.now_us
     connection.execute("BEGIN IMMEDIATE")
     head = made.after.head
@@ -130,39 +126,29 @@ def carry_out(connection: apsw.Connection, made: Plan) -> None:
     connection.execute("COMMIT")
 
 
-def _plainly(tx: SqliteTx, statement: str, row: Row) -> None:
+def _plainly(tx: NamedTx, statement: str, row: Row) -> None:
     assert run_now(tx.run(statement, *row)) is not None
 
 
-def _sealed(tx: SqliteTx, statement: str, row: Row) -> None:
-    key, id, _, _, tenant, status, parent, created_us, body = row
-    seal = None if body is None else seal_of(key, id, tenant, status, parent, created_us, body)
-    run_now(tx.run(statement, *row, seal))
+def _unsealed(tx: NamedTx, statement: str, row: Row) -> None:
+    run_now(tx.run(statement, *row, None))
 
 
-def _changed(tx: SqliteTx, statement: str, row: Row) -> None:
-    key, *place, status, parent, body = row
-    found = tx.execute("select id, tenant, created_us from runs where key = ?", (key,)).fetchone()
-    assert found is not None
-    seal = seal_of(key, found[0], found[1], status, parent, found[2], body)
-    run_now(tx.run(statement, key, *place, status, parent, body, seal))
-
-
-def _added(tx: SqliteTx, statement: str, row: Row) -> None:
+def _added(tx: NamedTx, statement: str, row: Row) -> None:
     tenant = tx.execute("select tenant from sessions where number = ?", (row[0],)).fetchone()
     assert tenant is not None
     if not run_now(tx.run("add_usage_day", *row)):
         assert run_now(tx.run("begin_usage_day", *row, tenant[0]))
 
 
-def _settled(tx: SqliteTx, statement: str, row: Row) -> None:
+def _settled(tx: NamedTx, statement: str, row: Row) -> None:
     run_now(tx.run("drop_empty", *row[:2]))
     run_now(tx.run(statement, *row))
 
 
-_DETOURS: dict[str, Callable[[SqliteTx, str, Row], None]] = {
-    "save_run": _sealed,
-    "change_run": _changed,
+_DETOURS: dict[str, Callable[[NamedTx, str, Row], None]] = {
+    "save_run": _unsealed,
+    "change_run": _unsealed,
     "add_usage_day": _added,
     "settle_ready": _settled,
 }
@@ -170,11 +156,11 @@ _DETOURS: dict[str, Callable[[SqliteTx, str, Row], None]] = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_recorded_writes_are_those_of_the_handler(tmp_path: Path, seed: int) -> None:
+def test_recorded_writes_are_those_of_the_handler(seed: int) -> None:
     counted = []
 
     def make(clock: ManualClock) -> Backend:
-        subject = Planned(open_sqlite(fresh_path(tmp_path), clock=clock), clock)
+        subject = Planned(NamedStatements(clock), clock)
         counted.append(subject)
         return subject
 

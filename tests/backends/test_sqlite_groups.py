@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
-from ledgerstone import AsyncStore, user
+import pytest
+
+from ledgerstone import AlreadyExists, AsyncStore, user
 from ledgerstone.backends.sqlite import SqliteBackend
 from ledgerstone.backends.sqlite_writer import GROUP_MAX
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.tables.memories import SPACES, SpaceRow
+from ledgerstone.tables.transaction import Tx
 
 
 def test_more_turns_at_once_than_fit_into_one_group(tmp_path: Path) -> None:
@@ -75,3 +82,49 @@ def test_two_loops_on_one_backend_do_not_wait_for_each_other(tmp_path: Path) -> 
     asyncio.run(go_on(store))
     first.run_until_complete(stopped)
     first.close()
+
+
+def together(path: Path, ids: list[str]) -> list[Any]:
+    """Appends as one group, each to a session of its own: their errors, and what is there then."""
+
+    async def write() -> list[Any]:
+        async with await AsyncStore.open(path) as store:
+            for n in range(len(ids)):
+                await store.messages.append(f"s{n}", user("first", id="taken"), create=True)
+            appends = (store.messages.append(f"s{n}", user("x", id=id)) for n, id in enumerate(ids))
+            answers = await asyncio.gather(*appends, return_exceptions=True)
+            told = []
+            for n, answer in enumerate(answers):
+                stored = [one.id for one in await store.messages.history(f"s{n}")]
+                told.append((answer if isinstance(answer, Exception) else None, stored))
+            assert (await store.admin.verify()).ok
+            return told
+
+    return asyncio.run(write())
+
+
+def test_an_id_that_is_taken_is_refused_to_its_own_command(tmp_path: Path) -> None:
+    ids = ["new", "taken", "new", "new", "taken"]
+    for id, (error, stored) in zip(ids, together(tmp_path / "store.db", ids), strict=True):
+        assert isinstance(error, AlreadyExists) is (id == "taken")
+        assert stored == (["taken"] if id == "taken" else ["taken", "new"])
+
+
+@pytest.mark.parametrize("value", [b"blob", 1 << 70, "\ud800"], ids=["type", "size", "surrogate"])
+def test_a_value_that_is_refused_when_rows_are_written_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    """By then it waits among the rows of all others."""
+    real = HANDLERS[CommitTurn]
+
+    async def careless(tx: Tx, command: Any) -> Any:
+        answer = await real(tx, command)
+        if any(node.id == "bad" for node in command.nodes):
+            tx.put(SPACES, SpaceRow("t", "m", value, 0, 0, 0))
+        return answer
+
+    monkeypatch.setitem(HANDLERS, CommitTurn, careless)
+    ids = ["new", "new", "bad", "new"]
+    for id, (error, stored) in zip(ids, together(tmp_path / "store.db", ids), strict=True):
+        assert (error is not None) is (id == "bad"), error
+        assert stored == (["taken"] if id == "bad" else ["taken", "new"])

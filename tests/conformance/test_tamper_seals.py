@@ -93,13 +93,13 @@ def changes(table: str, where: str, *columns: str) -> dict[str, tuple[str, str]]
 
 OF_S = {
     **changes(
-        "sessions", "number = 1", "incarnation", "user = 'eve'", "app = 'fesk'", "title = null",
+        "sessions", "number = 1", "user = 'eve'", "app = 'fesk'", "title = null",
         "model = null", "cwd = 'tesk'", "status = 'paused'",
         "metadata = x'7b7d'", "parent = 'c'",
-        'cause = cast(\'{"kind":"k","id":"i"}\' as blob)', "created_us", "deleted_us = 5",
+        'cause = cast(\'{"kind":"k","id":"i"}\' as blob)', "created_us",
     ),
-    **changes("heads", "number = 1", "fence", "owner = 'eve'", "token = 'x'", "claimed_us",
-        "expires_us", "enqueued", "touched_us"),
+    **changes("heads", "number = 1", "incarnation", "deleted_us = 5", "fence", "owner = 'eve'",
+        "token = 'x'", "claimed_us", "expires_us", "enqueued", "touched_us"),
     **changes("nodes", "key = (1 << 32) + 2", "deleted_us"),
     **changes("branches", "number = 1", "leaf"),
     **changes("amendments", "key >> 32 = 1", "created_us"),
@@ -198,7 +198,7 @@ def test_a_change_of_what_every_commit_writes_is_found(backend: Bed, name: str) 
 def test_work_that_is_moved_to_another_session_is_missed_and_found(backend: Bed) -> None:
     defects = tamper(backend, "update work set number = 77 where number = 1")
     assert [(one.session, one.where) for one in defects] == [
-        (NOBODY, "work 77/w1"),
+        (NOBODY, "work 77/2"),
         ("s", "queue default"),
     ]
 

@@ -8,23 +8,127 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from ledgerstone.sql.handlers import Handler
-from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.handlers.registry import Handler
+from ledgerstone.sql import handlers as sql_handlers
+from ledgerstone.sql import tx as sql_tx
+from ledgerstone.tables.transaction import Tx
 
 Make = Callable[[], BaseException]
+
+
+class Steps:
+    """Raises at the n-th step, before or after it was done."""
+
+    def __init__(self, at: int, error: Make, *, after: bool) -> None:
+        self._at = at
+        self._error = error
+        self._after = after
+        self.count = 0
+
+    def before(self) -> None:
+        self.count += 1
+        if self.count == self._at and not self._after:
+            raise self._error()
+
+    def after(self) -> None:
+        if self.count == self._at:
+            raise self._error()
+
+
+class FailingRows:
+    """Rows whose n-th look raises; each look is a statement, or is answered from what is known."""
+
+    def __init__(self, inner: Any, steps: Steps) -> None:
+        self._inner = inner
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._inner, name)
+        if name not in LOOKS:
+            return real
+
+        async def look(*arguments: Any) -> Any:
+            self._steps.before()
+            answer = await real(*arguments)
+            self._steps.after()
+            return answer
+
+        return look
+
+
+LOOKS = ("load", "load_many", "find", "range", "range_columns", "last_serial")
+
+
+class Trap:
+    """Replaces a handler: a command that fits fails at look `at`; all others go through."""
+
+    def __init__(
+        self, handler: Handler[Any, Any], fits: Callable[[Any], bool], error: Make, *, after: bool
+    ) -> None:
+        self._handler = handler
+        self._fits = fits
+        self._error = error
+        self._after = after
+        self.at = 0
+        self.sprung = False
+
+    async def __call__(self, tx: Tx, command: Any) -> Any:
+        if not self.at or not self._fits(command):
+            return await self._handler(tx, command)
+        steps = Steps(self.at, self._error, after=self._after)
+        rows: Any = tx.rows
+        failing: Any = FailingRows(rows, steps)
+        tx.rows, self.sprung = failing, False
+        try:
+            return await self._handler(tx, command)
+        finally:
+            tx.rows = rows
+            self.sprung = steps.count >= self.at
+
+
+class WritingTrap:
+    """Replaces how a writer carries out statements: the n-th of a group fails."""
+
+    def __init__(self, rows: Any, error: Make, *, after: bool) -> None:
+        self._rows, self._execute, self._run = rows, rows._execute, rows._run
+        self._error = error
+        self._after = after
+        self.steps = Steps(0, error, after=after)
+        rows._execute = lambda *given: self._step(self._execute, *given)
+        rows._run = self._run_many
+
+    def set(self, at: int) -> None:
+        """Let statement `at` from now fail; 0: none."""
+        self.steps = Steps(at, self._error, after=self._after)
+
+    def _run_many(self, text: str, values: list[Any]) -> None:
+        """One statement for many rows; the others come by `_execute`."""
+        if len(values) == 1:
+            self._run(text, values)
+        else:
+            self._step(self._run, text, values)
+
+    def _step(self, work: Callable[..., Any], *given: Any) -> Any:
+        self.steps.before()
+        answer = work(*given)
+        try:
+            self.steps.after()
+        except BaseException:
+            del answer  # A cursor in the traceback would keep its statement open.
+            raise
+        return answer
 
 
 class FailingTx:
     """A transaction whose n-th statement raises, before or after it was carried out."""
 
-    def __init__(self, inner: Tx, at: int, error: Make, *, after: bool) -> None:
+    def __init__(self, inner: sql_tx.Tx, at: int, error: Make, *, after: bool) -> None:
         self._inner = inner
         self._at = at
         self._error = error
         self._after = after
         self.count = 0
         self.now_us = inner.now_us
-        self.seals = inner.seals
 
     async def _step(self, work: Awaitable[Any]) -> Any:
         self.count += 1
@@ -36,30 +140,35 @@ class FailingTx:
             raise self._error()
         return answer
 
-    async def one(self, query: str, *arguments: Any) -> Row | None:
+    async def one(self, query: str, *arguments: Any) -> sql_tx.Row | None:
         return await self._step(self._inner.one(query, *arguments))
 
-    async def all(self, query: str, *arguments: Any) -> list[Row]:
+    async def all(self, query: str, *arguments: Any) -> list[sql_tx.Row]:
         return await self._step(self._inner.all(query, *arguments))
 
     async def run(self, query: str, *arguments: Any) -> int:
         return await self._step(self._inner.run(query, *arguments))
 
-    async def many(self, query: str, rows: Iterable[Row]) -> int:
+    async def many(self, query: str, rows: Iterable[sql_tx.Row]) -> int:
         return await self._step(self._inner.many(query, rows))
 
-    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
+    async def among(self, query: str, values: list[str], *arguments: Any) -> list[sql_tx.Row]:
         return await self._step(self._inner.among(query, values, *arguments))
 
-    async def pick(self, query: str, **given: Any) -> list[Row]:
+    async def pick(self, query: str, **given: Any) -> list[sql_tx.Row]:
         return await self._step(self._inner.pick(query, **given))
 
 
-class Trap:
+class StatementTrap:
     """Replaces a handler: a command that fits fails at statement `at`; all others go through."""
 
     def __init__(
-        self, handler: Handler, fits: Callable[[Any], bool], error: Make, *, after: bool
+        self,
+        handler: sql_handlers.Handler,
+        fits: Callable[[Any], bool],
+        error: Make,
+        *,
+        after: bool,
     ) -> None:
         self._handler = handler
         self._fits = fits
@@ -68,7 +177,7 @@ class Trap:
         self.at = 0
         self.sprung = False
 
-    async def __call__(self, tx: Tx, command: Any) -> Any:
+    async def __call__(self, tx: sql_tx.Tx, command: Any) -> Any:
         if not self.at or not self._fits(command):
             return await self._handler(tx, command)
         failing = FailingTx(tx, self.at, self._error, after=self._after)

@@ -15,14 +15,16 @@ import apsw
 import pytest
 
 from ledgerstone.backends.sqlite import SqliteBackend
-from ledgerstone.backends.sqlite_connection import SqliteTx, connect
+from ledgerstone.backends.sqlite_connection import Reader, connect
 from ledgerstone.commands import Guard
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown, RevisionMoved, Unavailable
-from ledgerstone.sql.handlers import WRITES
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.tables.sessions import SESSIONS
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.scoreboard import Scoreboard
-from tests.crash.failing import Trap
+from tests.crash.failing import Trap, WritingTrap
 from tests.crash.interrupted import WAIT_S, Hung, turns_of, victim, within
 
 pytestmark = pytest.mark.faults
@@ -35,8 +37,8 @@ moments = pytest.mark.parametrize("after", [False, True], ids=["before", "after"
 
 def armed(monkeypatch: pytest.MonkeyPatch, error: type[BaseException], after: bool) -> Trap:
     """Every commit whose turn is called `victim...` meets the error at statement `trap.at`."""
-    trap = Trap(WRITES[CommitTurn], lambda one: one.turn.startswith("victim"), error, after=after)
-    monkeypatch.setitem(WRITES, CommitTurn, trap)
+    trap = Trap(HANDLERS[CommitTurn], lambda one: one.turn.startswith("victim"), error, after=after)
+    monkeypatch.setitem(HANDLERS, CommitTurn, trap)
     return trap
 
 
@@ -99,6 +101,33 @@ def test_an_async_write_alone(
         line.n = asyncio.run(main())
         assert line.n > 3
         assert len(turns_of(backend)) == len(set(turns_of(backend)))
+
+
+@errors
+@moments
+def test_a_write_whose_statements_fail(
+    backend: SqliteBackend,
+    error: type[BaseException],
+    after: bool,
+    scoreboard: Scoreboard,
+) -> None:
+    """Also those that carry out what the handler has written."""
+    with scoreboard.line(
+        f"{error.__name__} {'after' if after else 'before'} every statement of the writer", "sqlite"
+    ) as line:
+        trap = WritingTrap(backend._writer._rows, error, after=after)
+        for n in range(1, STATEMENTS_MAX):
+            trap.set(n)
+            outcome = within(partial(backend.write, victim(n)))
+            if trap.steps.count < n:
+                break
+            trap.set(0)
+            assert isinstance(outcome, (error, Unavailable))
+            assert f"victim {n}" not in turns_of(backend)
+            assert not within(partial(backend.write, victim(n))).replayed
+            assert turns_of(backend).count(f"victim {n}") == 1
+        assert n > 4
+        line.n = n
 
 
 # --- at every statement, in a group
@@ -218,12 +247,12 @@ def test_control_the_trap_springs_at_each_statement(
 
         async def handler(tx: Any, command: Any) -> str:
             for n in range(3):
-                await tx.one("list_tenants")
+                await tx.get(SESSIONS, n)
                 seen.append(n)
             return "done"
 
         trap = Trap(handler, lambda command: True, MemoryError, after=False)
-        tx = SqliteTx(connect(backend._path))
+        tx = Tx(Reader(connect(backend._path)).rows, 0)
         for trap.at in (1, 2, 3, 4):
             seen.clear()
             try:

@@ -19,7 +19,7 @@ from ledgerstone.sql.handlers import WRITES
 from ledgerstone.testing.faults.cancels import MODES, Mode, cut_everywhere
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
-from tests.crash.failing import Interrupter, Trap
+from tests.crash.failing import Interrupter, StatementTrap
 from tests.crash.interrupted import turns_of, victim, within
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -82,7 +82,7 @@ def test_an_error_at_every_statement(
 ) -> None:
     title = f"{error.__name__} {'after' if after else 'before'} every statement: write"
     with scoreboard.line(title, "postgres") as line:
-        trap = Trap(
+        trap = StatementTrap(
             WRITES[CommitTurn], lambda one: one.turn.startswith("victim"), error, after=after
         )
         monkeypatch.setitem(WRITES, CommitTurn, trap)

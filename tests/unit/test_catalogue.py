@@ -102,7 +102,7 @@ def test_variants_are_kept() -> None:
 
 
 def test_every_statement_of_the_family_is_there_once() -> None:
-    loaded = load()
+    loaded = load("postgres")
     assert len(loaded) > 50
     assert all(name == statement.name for name, statement in loaded.items())
     assert all(statement.text or statement.has_conditions for statement in loaded.values())
@@ -118,7 +118,7 @@ def test_two_statements_of_one_name_are_told(monkeypatch: pytest.MonkeyPatch) ->
     catalogue.load.cache_clear()
     try:
         with pytest.raises(ValueError, match="two queries are named same"):
-            catalogue.load()
+            catalogue.load("postgres")
     finally:
         catalogue.load.cache_clear()
 

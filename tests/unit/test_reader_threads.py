@@ -15,7 +15,7 @@ import pytest
 from ledgerstone.backends.brief_reads import MESSAGES_MAX, is_brief
 from ledgerstone.backends.reader_threads import ReaderThreads
 from ledgerstone.backends.sqlite import open_sqlite, read_snapshot
-from ledgerstone.backends.sqlite_connection import SqliteTx
+from ledgerstone.backends.sqlite_connection import Reader
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Query
 from ledgerstone.commands.nodes import ReadMessages
@@ -80,7 +80,7 @@ def test_a_short_read_of_a_locked_file_goes_to_a_thread(
     backend = open_sqlite(str(tmp_path / "store.db"))
     readers: list[str] = []
 
-    def locked_on_the_loop(tx: SqliteTx, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
+    def locked_on_the_loop(tx: Reader, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
         readers.append(threading.current_thread().name)
         if tx.patience_ms == 0:
             raise apsw.BusyError("locked")

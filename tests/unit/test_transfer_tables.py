@@ -12,7 +12,7 @@ from ledgerstone.tables.schema import TABLES as DECLARED
 
 # Columns of SQLite that follow from others, or number what each database numbers by itself.
 FOLLOWING = {
-    "sessions": {"number", "tenant", "recency", "purged", "seal"},
+    "sessions": {"number", "tenant", "recency", "seal"},
     "heads": {"number", "touched_us", "runs", "seal"},
     "nodes": {"key", "seal"},
     "runs": {

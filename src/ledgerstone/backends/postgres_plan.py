@@ -93,7 +93,6 @@ class PlanTx:
     """The transaction that a planned handler awaits; nothing in here waits."""
 
     __slots__ = ("_base", "_claims", "_head", "_nodes", "_plan", "_runs", "_state", "now_us")
-    seals = False
 
     def __init__(self, plan: Plan, claims: Claims | None = None) -> None:
         known = plan.before

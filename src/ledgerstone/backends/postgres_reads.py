@@ -79,7 +79,6 @@ class _Asking:
     """A transaction that knows nothing by itself."""
 
     now_us = 0
-    seals = False
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
         raise AskedForMore(query)

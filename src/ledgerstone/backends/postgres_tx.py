@@ -29,7 +29,6 @@ class PgTx:
     """
 
     __slots__ = ("_connection", "_statements", "ends_s", "locked", "made", "now_us")
-    seals = False
 
     def __init__(
         self, connection: PgConnection, ends_s: float, locked: Iterable[str] | None = None

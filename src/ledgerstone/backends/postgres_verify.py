@@ -16,7 +16,7 @@ from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.sql import handlers
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.sql.tx import Row, Tx
-from ledgerstone.sql.verify_seals import verify_rows
+from ledgerstone.sql.verify_rows import verify_rows
 
 _TABLE = re.compile(r"(?ms)^create table (\w+) \(\n(.*?)^\)")
 _COLUMN = re.compile(r'  "?(\w+)"? (bigint|integer|smallint|text|bytea)\b(.*)')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from ledgerstone.backends.sqlite_changes import SqliteChanges
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
-    SqliteTx,
+    Reader,
     connect,
     from_driver,
     mapped,
@@ -29,11 +29,10 @@ from ledgerstone.backends.sqlite_connection import (
 from ledgerstone.backends.sqlite_entry import Entry, lift_schema_number
 from ledgerstone.backends.sqlite_marks import APPLICATION_ID
 from ledgerstone.backends.sqlite_names import FileNames
-from ledgerstone.backends.sqlite_seals import verify_store
 from ledgerstone.backends.sqlite_writer import Writer
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.turns import VerifyStore
+from ledgerstone.engines.sqlite.reads import answer
 from ledgerstone.errors import (
     Busy,
     InvalidValue,
@@ -45,13 +44,14 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.feed import cursor_key
-from ledgerstone.sql.handlers import READS, WRITES
 from ledgerstone.sql.migrate import migrations, newest
-from ledgerstone.sql.tx import Row
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
@@ -125,7 +125,7 @@ def _begin(entry: Entry, durability: str) -> tuple[apsw.Connection, bytes]:
 
 def read_cursor_key(connection: apsw.Connection) -> bytes:
     """The key that signs the cursors of this store."""
-    return cursor_key(connection.execute(load()["cursor_key"].text).fetchall())
+    return cursor_key(connection.execute(load("sqlite")["cursor_halves"].text).fetchall())
 
 
 def check_file(connection: apsw.Connection, path: str) -> None:
@@ -192,7 +192,7 @@ class SqliteBackend:
         self._clock = clock
         self._pid = os.getpid()
         self._names = FileNames(path)
-        self._idle: list[SqliteTx] = []
+        self._idle: list[Reader] = []
         self._changes = SqliteChanges(self._take_reader, path)
         self._writer = Writer(connection, clock, entry, self._names, self._changes.tell)
         self._threads = ReaderThreads(READER_THREADS)
@@ -243,16 +243,16 @@ class SqliteBackend:
                 return self.read(queries, wait_ms=0)
         return await self._threads.run(self.read, queries)  # type: ignore[no-any-return]
 
-    def _take_reader(self) -> SqliteTx:
+    def _take_reader(self) -> Reader:
         """A connection for one reader at a time; idle ones are used again."""
         try:
             return self._idle.pop()
         except IndexError:
             connection = connect(self._path)
             connection.execute("PRAGMA query_only = 1")
-            return SqliteTx(connection)
+            return Reader(connection)
 
-    def _give_back(self, tx: SqliteTx) -> None:
+    def _give_back(self, tx: Reader) -> None:
         if len(self._idle) >= IDLE_READERS_MAX:
             tx.close()
             return
@@ -260,16 +260,16 @@ class SqliteBackend:
         if self._closed:
             self._close_idle()
 
-    def _ask(self, query: str) -> list[Row]:
-        """All rows of one statement without arguments."""
+    def _look(self, work: Callable[[Reader], Any]) -> Any:
+        """What work finds out on a connection of its own, in one snapshot."""
         with mapped(self._path):
             tx = self._take_reader()
             try:
-                rows = run_now(tx.all(query))
+                answer = in_snapshot(tx, work)
             finally:
                 self._give_back(tx)
         self._check_names()
-        return rows
+        return answer
 
     def _close_idle(self) -> None:
         """Close what nobody uses; a connection in use is closed by its reader, who comes later."""
@@ -291,7 +291,8 @@ class SqliteBackend:
 
     def tenants(self) -> list[str]:
         self._check_usable()
-        return [row[0] for row in self._ask("list_tenants")]
+        found: list[str] = self._look(lambda tx: run_now(list_tenants(Tx(tx.rows, 0))))
+        return found
 
     def health(self) -> Health:
         self._check_usable()
@@ -313,11 +314,7 @@ class SqliteBackend:
 
     def stats(self) -> StoreStats:
         self._check_usable()
-        counts = self._ask("count_rows")[0]
-        return StoreStats(
-            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
-            sizes_bytes=file_sizes(self._path),
-        )
+        return StoreStats(counts=self._look(count_rows), sizes_bytes=file_sizes(self._path))
 
     def backup(self, target: str, progress: Progress) -> None:
         self._check_usable()
@@ -347,44 +344,50 @@ class SqliteBackend:
             raise StoreClosed(f"the store {self._path} is closed")
         if os.getpid() != self._pid:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
-        if command is not None and type(command) not in WRITES:
+        if command is not None and type(command) not in HANDLERS:
             raise NotSupported(type(command).__name__, "sqlite")
 
 
-_Read = Callable[[SqliteTx, Any], Coroutine[Any, Any, Any]]
-_READS: dict[type, _Read] = {**READS, VerifyStore: verify_store}
-
-
-def read_snapshot(tx: SqliteTx, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
+def read_snapshot(tx: Reader, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
     """Answer all queries from one moment of the store."""
+    found: list[Any] = in_snapshot(tx, lambda _: _answer_all(tx, queries, clock.now_us()))
+    return found
+
+
+def in_snapshot(tx: Reader, work: Callable[[Reader], Any]) -> Any:
+    """Do something in a transaction that reads."""
     if tx.in_transaction:
         tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
     try:
         tx.execute("BEGIN")
-        tx.now_us = clock.now_us()
-        return [_answer(tx, query) for query in queries]
+        tx.rows.begin()
+        return work(tx)
     finally:
         if tx.in_transaction:
             tx.execute("ROLLBACK")
 
 
-def _answer(tx: SqliteTx, query: Query[Any]) -> Any:
-    handler = _handler(query)
+def _answer_all(tx: Reader, queries: Sequence[Query[Any]], now_us: int) -> list[Any]:
+    return [_answer(tx, query, now_us) for query in queries]
+
+
+def _answer(tx: Reader, query: Query[Any], now_us: int) -> Any:
+    if type(query) not in HANDLERS:
+        raise NotSupported(type(query).__name__, "sqlite")
     try:
-        return run_now(handler(tx, query))
+        return answer(Tx(tx.rows, now_us), query)
     except (LedgerstoneError, *FOREIGN):
         raise
     except Exception as error:
-        if (damage := tx.damage(handler, query)) is None:
+        if (damage := tx.damage(query, now_us)) is None:
             raise
         raise damage from error
 
 
-def _handler(query: Query[Any]) -> _Read:
-    handler = _READS.get(type(query))
-    if handler is None:
-        raise NotSupported(type(query).__name__, "sqlite")
-    return handler
+def count_rows(tx: Reader) -> dict[str, int]:
+    """How much is stored."""
+    counts = tx.execute(load("sqlite")["count_stored"].text).fetchone()
+    return dict(zip(("sessions", "nodes", "turns"), counts or (), strict=True))
 
 
 _FILES = {"database": "", "wal": "-wal", "shm": "-shm"}

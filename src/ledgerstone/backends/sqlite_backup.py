@@ -6,7 +6,7 @@ import os
 
 import apsw
 
-from ledgerstone.backends.sqlite_connection import SqliteTx
+from ledgerstone.backends.sqlite_connection import Reader
 from ledgerstone.backends.sqlite_lock import FILE_MODE
 from ledgerstone.backends.sqlite_restore import stamp
 from ledgerstone.ports.backend import Progress
@@ -15,7 +15,7 @@ STEP_PAGES = 256
 """Pages copied between two reports of progress (1 MB)."""
 
 
-def copy_pages(tx: SqliteTx, target: str, progress: Progress) -> None:
+def copy_pages(tx: Reader, target: str, progress: Progress) -> None:
     """Write the database to a new file and flush it.
 
     The read transaction around all steps keeps them in one snapshot: without it SQLite begins

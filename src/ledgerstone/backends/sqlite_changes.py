@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import apsw
 
 from ledgerstone.backends.changes import Changes
-from ledgerstone.backends.sqlite_connection import SqliteTx, mapped
+from ledgerstone.backends.sqlite_connection import Reader, mapped
 from ledgerstone.clock import monotonic_s
 
 FIRST_PAUSE_S = 0.001
@@ -22,12 +22,12 @@ LAST_PAUSE_S = 0.1
 class SqliteChanges(Changes):
     """`count` is moved by the writer alone and `_others` by whoever looks: no addition is lost."""
 
-    def __init__(self, connect: Callable[[], SqliteTx], path: str) -> None:
+    def __init__(self, connect: Callable[[], Reader], path: str) -> None:
         super().__init__()
         self._connect = connect
         self._path = path
         self._looking = threading.Lock()
-        self._tx: SqliteTx | None = None
+        self._tx: Reader | None = None
         self._version = -1
         self._others = 0
 

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 from ledgerstone.backends.sqlite_lock import FILE_MODE
 from ledgerstone.backends.sqlite_rows import find_damage
 from ledgerstone.clock import monotonic_s
+from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.errors import (
     BackendError,
     Busy,
@@ -28,8 +29,8 @@ from ledgerstone.errors import (
     Timeout,
     Unavailable,
 )
-from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.tx import Row
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 
 BUSY_TIMEOUT_MS = 30_000
@@ -42,20 +43,16 @@ NAME_BYTES_MAX = 245
 FOLDER_MODE = 0o700
 
 
-_Handler = Callable[["SqliteTx", Any], Coroutine[Any, Any, Any]]
+class Reader:
+    """A connection that reads, and the rows that it sees."""
 
-
-class SqliteTx:
-    """The transaction that handlers await; every call returns at once."""
-
-    __slots__ = ("connection", "execute", "now_us", "patience_ms")
-    seals = True
+    __slots__ = ("connection", "execute", "patience_ms", "rows")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self.patience_ms = BUSY_TIMEOUT_MS
         self.execute = connection.execute
-        self.now_us = 0
+        self.rows = SqliteRows(connection)
 
     @property
     def in_transaction(self) -> bool:
@@ -71,37 +68,16 @@ class SqliteTx:
         """Let the connection go."""
         self.connection.close()
 
-    def damage(self, handler: _Handler, command: Any) -> Corrupt | None:
-        """The damaged row that made a command fail; None when it was a defect of our own."""
-        return find_damage(self.connection, lambda: run_now(handler(self, command)))
-
-    async def one(self, query: str, *arguments: Any) -> Row | None:
-        return self.execute(_TEXTS[query], arguments).fetchone()
-
-    async def all(self, query: str, *arguments: Any) -> list[Row]:
-        return self.execute(_TEXTS[query], arguments).fetchall()
-
-    async def run(self, query: str, *arguments: Any) -> int:
-        self.execute(_TEXTS[query], arguments)
-        return self.connection.changes()
-
-    async def many(self, query: str, rows: Iterable[Row]) -> int:
-        before = self.connection.total_changes()
-        self.connection.executemany(_TEXTS[query], rows)
-        return self.connection.total_changes() - before
-
-    async def among(self, query: str, values: list[str], *arguments: Any) -> list[Row]:
-        listed = msgspec.json.encode(values).decode()
-        return self.execute(_TEXTS[query], (*arguments, listed)).fetchall()
-
-    async def pick(self, query: str, **given: Any) -> list[Row]:
-        known = frozenset(name for name, value in given.items() if value is not None)
-        text, bound = _STATEMENTS[query].variant(known)
-        return self.execute(text, tuple(given[name] for name in bound)).fetchall()
+    def damage(self, query: Any, now_us: int) -> Corrupt | None:
+        """The damaged row that made a query fail; None when it was a defect of our own."""
+        return damage_under(self.connection, query, now_us)
 
 
-_STATEMENTS = load()
-_TEXTS = {name: statement.text for name, statement in _STATEMENTS.items()}
+def damage_under(connection: apsw.Connection, command: Any, now_us: int) -> Corrupt | None:
+    """The damaged row that a command or query trips over, in the transaction that is open."""
+    handler = HANDLERS[type(command)]
+    tx = Tx(SqliteRows(connection), now_us)
+    return find_damage(connection, lambda: run_now(handler(tx, command)))
 
 
 def real_path(path: str) -> str:
@@ -180,8 +156,8 @@ def connect(path: str, vfs: str | None = None) -> apsw.Connection:
     if vfs is not None:
         # A file layer from outside shares no memory between connections: this is the only one.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    connection.execute("PRAGMA temp_store = MEMORY")  # Savepoints keep their journal there.
-    # Without it SQLite prepares joins anew whenever other values are bound: 10x for find_head.
+    connection.execute("PRAGMA temp_store = MEMORY")
+    # Without it SQLite prepares some statements anew whenever other values are bound.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     # Dropping a connection never moves or deletes the log: a refused file stays as it is, and a
     # forked child that ends cannot delete, by name, a log that somebody else wrote since.

@@ -201,7 +201,7 @@ def set_log_aside(path: str) -> str | None:
 
 def write_mark(connection: apsw.Connection, mark: Mark) -> None:
     """One commit; the file alone says it after the next checkpoint."""
-    connection.execute(load()["write_mark"].text, (mark.stored(),))
+    connection.execute(load("sqlite")["write_mark"].text, (mark.stored(),))
 
 
 def lift_schema_number(connection: apsw.Connection) -> None:
@@ -235,7 +235,7 @@ def renew(
     level = connection.execute("PRAGMA synchronous").get
     schema = connection.execute("PRAGMA schema_version").get
     mark = new_mark(OPEN, schema)
-    stored = connection.execute(load()["read_mark"].text).get
+    stored = connection.execute(load("sqlite")["read_mark"].text).get
     try:
         if stored[0] == OPEN or is_moved(connection):
             # The log may begin anew here, and names the file first. The other state, since SQLite
@@ -271,7 +271,7 @@ def _on_file(connection: apsw.Connection) -> Mark | None:
 def check_main(connection: apsw.Connection, path: str, vfs: str | None = None) -> None:
     """Corrupt when the file was overwritten under its log: a checkpoint would mix the two."""
     mark = read_mark(path, vfs)
-    stored = connection.execute(load()["read_mark"].text).get
+    stored = connection.execute(load("sqlite")["read_mark"].text).get
     if mark is not None and mark.id == stored[-ID_BYTES:]:
         return
     with Log(path + "-wal") as log:

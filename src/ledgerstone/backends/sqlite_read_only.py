@@ -31,7 +31,9 @@ from ledgerstone.backends.sqlite import (
     IDLE_READERS_MAX,
     READER_THREADS,
     check_file,
+    count_rows,
     file_sizes,
+    in_snapshot,
     read_cursor_key,
     read_snapshot,
     warnings_of,
@@ -42,7 +44,7 @@ from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
     STATEMENT_CACHE,
-    SqliteTx,
+    Reader,
     from_driver,
     mapped,
     real_path,
@@ -60,9 +62,11 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
+from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 from ledgerstone.sql.migrate import newest
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 
 SHARED, CLOSED, LEFT = "shared", "closed", "left"
@@ -118,7 +122,7 @@ class ReadOnlySqlite(RefusingWrites):
         self._index_readable = True
         self._pool = threading.Lock()
         self._view: View | None = None
-        self._idle: list[SqliteTx] = []
+        self._idle: list[Reader] = []
         self._identity = _stamp(path)[:2]
         self._changes = _FileChanges(path)
         self._threads = ReaderThreads(READER_THREADS)
@@ -136,7 +140,7 @@ class ReadOnlySqlite(RefusingWrites):
     def check(self) -> None:
         """Refuse what is no store of this version."""
 
-        def look(tx: SqliteTx) -> None:
+        def look(tx: Reader) -> None:
             check_file(tx.connection, self._path)
             version = setting(tx.connection, "PRAGMA user_version")
             if not version:
@@ -176,8 +180,10 @@ class ReadOnlySqlite(RefusingWrites):
 
     def tenants(self) -> list[str]:
         self._check_usable()
-        rows = self._stable(lambda tx: run_now(tx.all("list_tenants")))
-        return [row[0] for row in rows]
+        found: list[str] = self._stable(
+            lambda tx: in_snapshot(tx, lambda _: run_now(list_tenants(Tx(tx.rows, 0))))
+        )
+        return found
 
     def health(self) -> Health:
         """What can be said without writing."""
@@ -194,14 +200,12 @@ class ReadOnlySqlite(RefusingWrites):
 
     def stats(self) -> StoreStats:
         self._check_usable()
-        row = self._stable(lambda tx: run_now(tx.one("count_rows")))
-        counts = dict(zip(("sessions", "nodes", "turns"), row, strict=True))
-        return StoreStats(counts=counts, sizes_bytes=file_sizes(self._path))
+        return StoreStats(counts=self._stable(count_rows), sizes_bytes=file_sizes(self._path))
 
     def backup(self, target: str, progress: Progress) -> None:
         self._check_usable()
 
-        def copy(tx: SqliteTx) -> None:
+        def copy(tx: Reader) -> None:
             with suppress(FileNotFoundError):
                 os.unlink(target)  # Of an attempt under which the files changed.
             copy_pages(tx, target, progress)
@@ -273,7 +277,7 @@ class ReadOnlySqlite(RefusingWrites):
                 elif len(self._idle) > IDLE_READERS_MAX:
                     self._idle.pop().close()
 
-    def _take(self, view: View) -> SqliteTx:
+    def _take(self, view: View) -> Reader:
         """A connection for this view; those of an older one hold old pages, and are closed."""
         with self._pool:
             if view != self._view:
@@ -281,7 +285,7 @@ class ReadOnlySqlite(RefusingWrites):
                 self._view = view
             with suppress(IndexError):
                 return self._idle.pop()
-        return SqliteTx(_connect(self._path, view.way))
+        return Reader(_connect(self._path, view.way))
 
     def _drop_idle(self) -> None:
         while self._idle:
@@ -309,7 +313,7 @@ class _FileChanges(SqliteChanges):
             self._wake_all()
 
 
-def _no_connection() -> SqliteTx:
+def _no_connection() -> Reader:
     raise AssertionError("the files themselves are looked at")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 
 from ledgerstone.errors import Corrupt
-from ledgerstone.sql.tx import Row
+from ledgerstone.tables.table import Key
 
 _FITS: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
@@ -23,7 +23,6 @@ _FITS: dict[str, tuple[type, ...]] = {
     "BLOB": (bytes,),
     "REAL": (float, int),
 }
-_OUTER = "left join"
 
 
 def find_damage(connection: apsw.Connection, run: Callable[[], Any]) -> Corrupt | None:
@@ -33,7 +32,7 @@ def find_damage(connection: apsw.Connection, run: Callable[[], Any]) -> Corrupt 
     """
     found: list[Corrupt] = []
 
-    def look(cursor: apsw.Cursor, row: Row) -> Row:
+    def look(cursor: apsw.Cursor, row: Key) -> Key:
         damage = _misfit(connection, cursor, row)
         if damage is not None:
             found.append(damage)
@@ -51,14 +50,13 @@ def find_damage(connection: apsw.Connection, run: Callable[[], Any]) -> Corrupt 
     return found[0] if found else None
 
 
-def _misfit(connection: apsw.Connection, cursor: apsw.Cursor, row: Row) -> Corrupt | None:
-    may_lack = _OUTER in " ".join(cursor.expanded_sql.lower().split())
+def _misfit(connection: apsw.Connection, cursor: apsw.Cursor, row: Key) -> Corrupt | None:
     for value, (_, kind, database, table, column) in zip(row, cursor.description_full, strict=True):
         if not column:
             continue  # Computed, not stored.
         if value is None:
             _, _, not_null, _, _ = connection.column_metadata(database, table, column)
-            fits = not not_null or may_lack
+            fits = not not_null
         else:
             fits = isinstance(value, _FITS.get((kind or "").upper(), (object,)))
         if not fits:

@@ -19,16 +19,17 @@ import apsw
 from ledgerstone.backends.sqlite_connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
-    SqliteTx,
+    damage_under,
     from_driver,
     translate,
 )
 from ledgerstone.backends.sqlite_entry import Entry, check_main, renew
 from ledgerstone.backends.sqlite_names import FileNames
-from ledgerstone.backends.sqlite_seals import keep_seals
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
+from ledgerstone.engines.sqlite.writing import KeyTaken, NotTaken, WritingRows
 from ledgerstone.errors import (
+    BackendError,
     Busy,
     Damaged,
     InvalidValue,
@@ -37,7 +38,8 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
-from ledgerstone.sql.handlers import WRITES
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._execute = connection.execute
-        self._tx = SqliteTx(connection)
+        self._rows = WritingRows(connection)
         self._path = entry.path
         self._clock = clock
         self._entry = entry
@@ -90,7 +92,6 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._caller: asyncio.AbstractEventLoop | None = None
         self._poison: str | None = None
-        self._seals = False
         self.lost_its_files = False
         self._pages = 0
         self._checkpoint_at = CHECKPOINT_PAGES
@@ -213,22 +214,21 @@ class Writer:
             _fail(group, Unavailable(gone))
             return
         changed = ending = False
+        refused: NotTaken | None = None
         try:
-            if not self._seals:
-                # Not on opening: it takes most of a millisecond, and readers do without.
-                keep_seals(self._connection)
-                self._seals = True
             if not self._turn.acquire(BUSY_TIMEOUT_MS / 1000):
                 _fail(group, Busy(f"another process is writing to {self._path}; try again"))
                 return
             self._entry.catch_up(self._connection)
             # A Ctrl-C that came while BEGIN waited is raised right after it: still in here.
             self._execute("BEGIN IMMEDIATE")
-            # Not earlier: a lease may end while we wait for the lock.
-            self._tx.now_us = self._clock.now_us()
             changed = self._run_jobs(group)
             ending = True
             self._execute("COMMIT" if changed else "ROLLBACK")
+            self._rows.ended()
+        except NotTaken as error:
+            self._undo()
+            refused = error
         except BaseException as error:
             undone = self._undo()
             if isinstance(error, apsw.Error):
@@ -242,11 +242,23 @@ class Writer:
             raise
         finally:
             self._turn.release()
+        if refused is not None:
+            self._run_apart(group, refused)
+            return
         if changed and (gone := self._gone()) is not None:
             # It is in a file, but perhaps in one that nobody will ever find again.
             _fail(group, OutcomeUnknown(gone))
             return
         _succeed(group)
+
+    def _run_apart(self, group: list[Job], refused: NotTaken) -> None:
+        """Values of somebody were refused: a transaction for each, to see whose they are."""
+        if len(group) == 1:
+            cause = refused.__cause__ or BackendError("sqlite", "what must be new is there already")
+            _fail(group, self._foreign(cause) if isinstance(cause, FOREIGN) else cause)
+            return
+        for job in group:
+            self._commit_group([job])
 
     def _gone(self) -> str | None:
         """Nothing is acknowledged into a file without a name, and nothing is moved out of it."""
@@ -257,6 +269,7 @@ class Writer:
 
     def _undo(self) -> bool:
         """Roll back what is open; nothing is trusted any more when even that fails."""
+        self._rows.forget()
         if not self._connection.in_transaction:
             return False
         try:
@@ -278,64 +291,70 @@ class Writer:
         return translate(error, self._path)
 
     def _run_jobs(self, group: list[Job]) -> bool:
-        """Whether anything was carried out."""
-        if len(group) == 1:
-            return self._run_job(group[0])
-        changed = self._run_together(group)
-        if changed is None:
-            # Somebody failed half way: start over, so that only what that one wrote is undone.
+        """Whether anything was written."""
+        try:
+            return self._run_all(group, strict=False)
+        except KeyTaken:
+            # Somebody's id is there already: once more, and everybody looks first.
+            self._rows.forget()
             self._execute("ROLLBACK")
             self._execute("BEGIN IMMEDIATE")
-            changed = self._run_apart(group)
-        return changed
+            return self._run_all(group, strict=True)
 
-    def _run_together(self, group: list[Job]) -> bool | None:
-        """Without savepoints, which cost more than most commands; None when one is needed.
-
-        A command that is refused has usually written nothing: its checks come first.
-        """
-        changed = False
-        total_changes = self._connection.total_changes
-        for job in group:
-            before = total_changes()
-            if self._run_job(job):
-                changed = True
-            elif total_changes() != before:
-                return None
-        return changed
-
-    def _run_apart(self, group: list[Job]) -> bool:
+    def _run_all(self, group: list[Job], *, strict: bool) -> bool:
+        self._rows.begin()
+        now_us = self._clock.now_us()  # Not earlier: a lease may end while we wait for the lock.
         changed = False
         for job in group:
-            self._execute("SAVEPOINT job")
-            if self._run_job(job):
-                changed = True
-            else:
-                self._execute("ROLLBACK TO job")
-            self._execute("RELEASE job")
+            changed |= self._run_job(job, now_us, strict=strict)
+        self._rows.flush_all()
         return changed
 
-    def _run_job(self, job: Job) -> bool:
-        """Whether the command was carried out; what it raised becomes its own answer."""
-        command = job.command
+    def _run_job(self, job: Job, now_us: int, *, strict: bool) -> bool:
+        """Whether the command wrote anything; what it raised becomes its own answer."""
         job.answer = job.error = None
         try:
-            job.answer = run_now(WRITES[type(command)](self._tx, command))
-            return True
-        except apsw.ConstraintError as error:
-            job.error = translate(error, self._path)
-        except apsw.Error:
-            raise  # The disk or the file is at fault, not this command: the group fails.
-        except UnicodeEncodeError as error:
-            job.error = InvalidValue("text", f"lone surrogates are only allowed in bodies: {error}")
-        except FOREIGN as error:
-            job.error = from_driver(error, self._path)
-            job.error.__cause__ = error
-        except LedgerstoneError as error:
-            job.error = error
+            tx = self._handle(job, now_us, strict=strict)
+        except (NotTaken, apsw.Error):
+            raise  # It may be of other rows, or the disk or the file is at fault.
         except Exception as error:
-            job.error = self._tx.damage(WRITES[type(command)], command) or error
-        return False
+            job.error = self._own_error(error, job.command, now_us)
+            return False
+        self._rows.take(tx)
+        return tx.changed
+
+    def _handle(self, job: Job, now_us: int, *, strict: bool) -> Tx:
+        """Let the handler decide; what it refuses on an assumption it has to decide once more."""
+        command = job.command
+        handler = HANDLERS[type(command)]
+        tx = Tx(self._rows, now_us, strict=strict)
+        try:
+            job.answer = run_now(handler(tx, command))
+        except (NotTaken, apsw.Error):
+            raise
+        except Exception:
+            if not tx.assumed:
+                raise
+            tx = Tx(self._rows, now_us, strict=True)
+            job.answer = run_now(handler(tx, command))
+        return tx
+
+    def _own_error(self, error: Exception, command: Command[Any], now_us: int) -> Exception:
+        """What a command is told that its handler, or its values, failed with."""
+        if isinstance(error, LedgerstoneError):
+            return error
+        if isinstance(error, FOREIGN):
+            return self._foreign(error)
+        self._rows.flush_all()  # The look below has to find what waits.
+        return damage_under(self._connection, command, now_us) or error
+
+    def _foreign(self, error: Exception) -> LedgerstoneError:
+        """What came from the driver, or from encoding a value, as one of ours."""
+        if isinstance(error, UnicodeEncodeError):
+            return InvalidValue("text", f"lone surrogates are only allowed in bodies: {error}")
+        found = from_driver(error, self._path)
+        found.__cause__ = error
+        return found
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         if pages < self._pages:
@@ -366,9 +385,10 @@ class Writer:
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
 
-def _fail(group: list[Job], error: LedgerstoneError, cause: Exception | None = None) -> None:
+def _fail(group: list[Job], error: BaseException, cause: Exception | None = None) -> None:
     """A transaction that fails fails for everyone in it."""
-    error.__cause__ = cause
+    if cause is not None:
+        error.__cause__ = cause
     for job in group:
         if job.error is None:
             job.error = error

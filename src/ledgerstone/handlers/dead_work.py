@@ -42,11 +42,11 @@ async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
     batch = _record(row).batch
     head = await need_head(tx, command.tenant, batch.session)
     check_alive(batch.session, head)
-    if await tx.fresh(WORK_BY_ID, (head.number, batch.id)) is not None:
+    if await tx.fresh(WORK_BY_ID, [(head.number, batch.id)]) is not None:
         raise AlreadyExists(batch.id)
     twin = None
     if batch.source_key is not None:
-        twin = await tx.fresh(WORK_BY_SOURCE, (head.number, batch.source_key))
+        twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
     _drop(tx, row)
     queued = await add_batch(tx, command.tenant, head, revived(batch, keyed=twin is None))
     save_head(tx, head)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from msgspec.structs import replace
 
 from ledgerstone.errors import Corrupt, SessionNotFound
@@ -20,7 +18,7 @@ async def find_session(tx: Tx, tenant: str, id: str) -> tuple[SessionRow, Head] 
     head = await tx.get(HEADS, row.number)
     if head is None:
         raise Corrupt("sessions", id, "number", "its row is there, its head is not")
-    return row, copy(head)
+    return row, replace(head)
 
 
 async def find_head(tx: Tx, tenant: str, session: str) -> Head | None:
@@ -47,7 +45,7 @@ async def need_session(tx: Tx, tenant: str, session: str) -> tuple[SessionRow, H
 
 def save_head(tx: Tx, head: Head) -> None:
     """Store the head as it is now; the caller may go on to change its own."""
-    tx.put(HEADS, copy(head))
+    tx.put(HEADS, replace(head))
 
 
 async def touch(tx: Tx, head: Head, updated_us: int) -> None:

@@ -26,7 +26,7 @@ async def node_by_id(tx: Tx, number: int, id: str) -> NodeRow | None:
 
 async def taken_node(tx: Tx, number: int, ids: Sequence[str]) -> NodeRow | None:
     """The first of these nodes that is there; None is a promise to insert all of them."""
-    return await tx.fresh(NODES_BY_ID, *((id, number) for id in ids))
+    return await tx.fresh(NODES_BY_ID, ((id, number) for id in ids))
 
 
 async def nodes_with_id(tx: Tx, id: str) -> list[NodeRow]:

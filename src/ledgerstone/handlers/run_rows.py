@@ -81,19 +81,24 @@ def settle_record(head: Head, run: OpenRun, given: Run, moment_us: int) -> Run:
 
 def save_run(tx: Tx, tenant: str, head: Head, id: str, run: OpenRun) -> None:
     """Write the session's row of a run."""
-    row = run.stored or RunRow(head.number, run.number, id)
-    row = replace(row, first_ord=run.first_ord, last_ord=run.last_ord)
-    record = run.new
-    if record is not None:
+    row, record = run.stored or RunRow(head.number, run.number, id), run.new
+    if record is None:
+        row = replace(row, first_ord=run.first_ord, last_ord=run.last_ord)
+    else:
         row = replace(
             row,
+            first_ord=run.first_ord,
+            last_ord=run.last_ord,
             tenant=tenant,
             status=record.status,
             parent_run=record.parent_run,
             created_us=record.created_us,
             body=encode_struct(record, "run"),
         )
-    tx.put(RUNS, row)
+    if run.stored is None:
+        tx.insert(RUNS, [row])
+    else:
+        tx.put(RUNS, row)
     if record is not None and run.kept:
         tx.delete(KEPT_RUNS, tenant, id)
 

@@ -212,7 +212,7 @@ async def _is_repeat(target: Target, chunk: Chunk) -> bool:
 async def _is_known_session(target: Target, rows: list[Row]) -> bool:
     """The first one decides: known and unknown ones come apart."""
     tx, row = target.tx, rows[0]
-    stored = await tx.fresh(SESSIONS_BY_ID, *((target.tenant, one[0]) for one in rows))
+    stored = await tx.fresh(SESSIONS_BY_ID, ((target.tenant, one[0]) for one in rows))
     if stored is None:
         return False
     fields = dict(zip(SESSIONS.columns, row, strict=True))
@@ -249,7 +249,11 @@ async def _write(target: Target, table: str, rows: list[Row]) -> None:
             if more is not None:
                 fields |= more(target, fields)
             made.append(stored.row(**fields))
-        target.tx.insert(stored, made)
+        if TABLES[table].rooted:
+            target.tx.insert(stored, made)
+        else:  # Nobody looked whether they are there.
+            for one in made:
+                target.tx.put(stored, one)
 
 
 def _fields(target: Target, table: str, row: Row) -> Fields:

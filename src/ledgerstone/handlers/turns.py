@@ -57,7 +57,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     """Everything a turn is, or nothing; a repeated turn gets the first answer again."""
     session, head, made = await _find_or_make(tx, command)
     if not made:
-        stamp = await tx.fresh(TURNS_BY_ID, (command.turn, head.number))
+        stamp = await tx.fresh(TURNS_BY_ID, [(command.turn, head.number)])
         if stamp is not None:
             return await _repeat(tx, head, command, stamp)
     check_alive(command.session, head)

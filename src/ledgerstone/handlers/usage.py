@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from operator import attrgetter
 
 from msgspec.structs import astuple, replace
 
@@ -26,6 +27,7 @@ from ledgerstone.tables.transaction import Tx, added
 from ledgerstone.tables.usage import CALL_SUMS, USAGE_DAYS, CallSumsRow, UsageDayRow
 
 _SUMS = UsageDay.__struct_fields__
+_sums_of = attrgetter(*_SUMS)
 
 
 async def count_usage(tx: Tx, commit: Commit) -> None:
@@ -39,7 +41,7 @@ async def count_usage(tx: Tx, commit: Commit) -> None:
         old = await tx.get(USAGE_DAYS, head.number, *key)
         if old is not None:
             row = added(USAGE_DAYS, old, row)
-            rules.check_sums(UsageDay(*(getattr(row, name) for name in _SUMS)))
+            rules.check_sums(UsageDay(*_sums_of(row)))
         tx.put(USAGE_DAYS, row)
 
 

@@ -49,9 +49,9 @@ async def put_batch(tx: Tx, tenant: str, head: Head, batch: NewBatch) -> Batch:
 
     The caller saves the head, which counts what was enqueued.
     """
-    twin = await tx.fresh(WORK_BY_ID, (head.number, batch.id))
+    twin = await tx.fresh(WORK_BY_ID, [(head.number, batch.id)])
     if twin is None and batch.source_key is not None:
-        twin = await tx.fresh(WORK_BY_SOURCE, (head.number, batch.source_key))
+        twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
     if twin is not None:
         return batch_of(batch.session, twin)
     return await add_batch(tx, tenant, head, batch)
@@ -60,7 +60,7 @@ async def put_batch(tx: Tx, tenant: str, head: Head, batch: NewBatch) -> Batch:
 async def add_batch(tx: Tx, tenant: str, head: Head, batch: NewBatch) -> Batch:
     """Queue a batch whose id and source key are known to be free; the caller saves the head."""
     row = new_row(batch, head.enqueued + 1, tx.now_us)
-    if await tx.fresh(WORK.primary, (head.number, row.seq)) is not None:
+    if await tx.fresh(WORK.primary, [(head.number, row.seq)]) is not None:
         raise Corrupt("heads", batch.session, "enqueued", f"{head.enqueued}, less than was queued")
     head.enqueued = row.seq
     tx.insert(WORK, [stored(tx, head, row)])

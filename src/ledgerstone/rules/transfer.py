@@ -126,6 +126,7 @@ NOT_MOVED = {
     "generation": "which log belongs to a SQLite file",
     "store": "the key of this store's own cursors",
     "heads": "part of a session's row",
+    "purged": "sessions that are gone, with rows still to be removed",
     "uploads": "bytes on their way in or out of the source's own place",
     "chunks": "bytes, which travel as such and are proved by their ref",
 }

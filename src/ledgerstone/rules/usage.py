@@ -95,7 +95,7 @@ def sum_days(uses: Iterable[tuple[int, UsageEntry]]) -> dict[DayKey, UsageDay]:
 
 def check_sums(line: UsageDay) -> UsageDay:
     """InvalidValue when the sums of a day grow beyond what can be stored."""
-    if any(abs(count) >= SUM_BOUND for count in msgspec.structs.astuple(line)):
+    if max(map(abs, msgspec.structs.astuple(line))) >= SUM_BOUND:
         raise too_much()
     return line
 

@@ -1,8 +1,9 @@
 """Named statements, loaded from queries/*.sql.
 
 The format stands at the top of queries/sessions.sql. Arguments are bound as numbered parameters,
-so one text serves any driver that can number them. Where a database needs another text, it stands
-in queries/<dialect>/ under the same name; what only that database is asked, in <dialect>_own/.
+so one text serves any driver that can number them. Where PostgreSQL needs another text than the
+shared one, it stands in queries/postgres/ under the same name; what only one database is asked, in
+<dialect>_own/. SQLite is asked nothing else by name (see engines/sqlite).
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ def _conditional(line: str) -> tuple[frozenset[str], str]:
 
 
 @cache
-def load(dialect: str = "sqlite") -> dict[str, Statement]:
-    """Every statement of the family as this database understands it, by name."""
+def load(dialect: str) -> dict[str, Statement]:
+    """Every statement that this database is asked by name."""
     mark = _MARKS[dialect]
-    found = _read("", mark)
-    if dialect != "sqlite":
+    found = dict[str, Statement]()
+    if dialect == "postgres":
+        found = _read("", mark)
         for name, statement in _read(dialect, mark).items():
             if name not in found or found[name].arguments != statement.arguments:
                 raise ValueError(f"no shared query {name} has the arguments of that for {dialect}")

@@ -62,7 +62,7 @@ from ledgerstone.sql import (
     usage_sums,
     vacuum,
     verify,
-    verify_seals,
+    verify_rows,
     work,
 )
 from ledgerstone.sql.tx import Tx
@@ -171,7 +171,7 @@ READS: dict[type, Handler] = {
     usage_commands.SummariseUsage: usage_sums.summarise_usage,
     usage_commands.FindBudgets: budgets.find_budgets,
     usage_commands.ListBudgets: budgets.list_budgets,
-    turn_commands.VerifyStore: verify_seals.verify_rows,
+    turn_commands.VerifyStore: verify_rows.verify_rows,
     lease_commands.GetLease: leases.get_lease,
     run_commands.GetRun: runs.get_run,
     run_commands.LatestRun: runs.latest_run,

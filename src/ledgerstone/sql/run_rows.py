@@ -14,7 +14,6 @@ from ledgerstone.records.runs import Run
 from ledgerstone.rules import run as rules
 from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.heads import base_of
-from ledgerstone.sql.seals import seal_of
 from ledgerstone.sql.tx import Row, Tx
 
 _decoder = msgspec.json.Decoder(Run)
@@ -93,13 +92,10 @@ async def save_run(tx: Tx, tenant: str, head: HeadRow, id: str, row: RunRow) -> 
             await tx.run("save_run", key, id, *place, None, None, None, None, None, None)
         return
     body = encode_struct(run, "run")
-    # Sealed here and not by a trigger: most turns write a run, and here it costs next to nothing.
-    sealed = (key, id, tenant, run.status, run.parent_run, run.created_us, body)
-    seal = seal_of(*sealed) if tx.seals else None
     if row.recorded:
-        await tx.run("change_run", key, *place, run.status, run.parent_run, body, seal)
+        await tx.run("change_run", key, *place, run.status, run.parent_run, body, None)
         return
-    columns = (tenant, run.status, run.parent_run, run.created_us, body, seal)
+    columns = (tenant, run.status, run.parent_run, run.created_us, body, None)
     await tx.run("save_run", key, id, *place, *columns)
     if row.kept:
         await tx.run("drop_kept_run", tenant, id)

@@ -12,7 +12,6 @@ from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.transfer import GIVEN, HEAD, SESSIONS
 from ledgerstone.sql.heads import ORD_BITS
 from ledgerstone.sql.run_rows import read_run
-from ledgerstone.sql.seals import seal_of
 from ledgerstone.sql.tx import Tx
 
 
@@ -139,5 +138,4 @@ class Into:
             return (key, id, *stretch, None, None, None, None, None, None)
         told = read_run(id, run.record)
         what = (self.tenant, told.status, told.parent_run, told.created_us, run.record)
-        seal = seal_of(key, id, *what) if self.tx.seals else None
-        return (key, id, *stretch, *what, seal)
+        return (key, id, *stretch, *what, None)

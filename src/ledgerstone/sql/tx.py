@@ -12,8 +12,6 @@ class Tx(Protocol):
     """A transaction; statements are called by name, arguments in the order of the .sql file."""
 
     now_us: int
-    seals: bool
-    """Whether rows of this database are sealed."""
 
     async def one(self, query: str, *arguments: Any) -> Row | None:
         """The only row, or None."""

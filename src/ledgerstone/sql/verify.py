@@ -19,7 +19,7 @@ from ledgerstone.sql.heads import base_of, find_head
 from ledgerstone.sql.notes import split_refs
 from ledgerstone.sql.told import Told
 from ledgerstone.sql.tx import Row, Tx
-from ledgerstone.sql.verify_seals import check_runs, check_seals, check_times
+from ledgerstone.sql.verify_rows import check_runs, check_times
 from ledgerstone.sql.verify_standing import Check, check_standing, check_values
 from ledgerstone.sql.verify_tickets import check_tickets
 from ledgerstone.sql.verify_usage import check_usage
@@ -43,7 +43,6 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     await check_work(tx, check)
     await check_tickets(tx, check)
     await check_usage(tx, check, query.tenant)
-    await check_seals(tx, check)
     return Verified(
         sessions=1,
         turns=check.turns,

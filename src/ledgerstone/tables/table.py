@@ -84,11 +84,16 @@ class Table(Generic[R]):
         self.rowid = rowid
         self.owner = owner
         self.sums = sums
+        self.sum_places = [self.columns.index(name) for name in sums]
         self.sealed = sealed
         self.primary: Index[R] = Index(self, "primary", key, unique=True)
         self.indexes: dict[str, Index[R]] = {"primary": self.primary}
         self.key_of = self.primary.key_of
-        self.types = {column: _sql_type(hint) for column, hint in get_type_hints(row).items()}
+        hints = get_type_hints(row)
+        self.types = {column: _sql_type(hint) for column, hint in hints.items()}
+        self.optional = frozenset(
+            column for column, hint in hints.items() if type(None) in get_args(hint)
+        )
         unknown = {*key, *sums, *sealed, *([owner] if owner else [])} - set(self.columns)
         if unknown:
             raise ValueError(f"{name} has no columns {sorted(unknown)}")

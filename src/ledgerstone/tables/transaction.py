@@ -29,6 +29,10 @@ class Rows(Protocol):
         """The row with this key."""
         ...
 
+    async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
+        """The rows with these keys, in their order."""
+        ...
+
     async def find(self, index: Index[R], key: Key) -> R | None:
         """The row with this key of a unique index."""
         ...
@@ -71,21 +75,24 @@ class Tx:
     """One command or query on its way.
 
     `now_us` is the one moment it happens at. `assumed` says that a look was saved by `fresh`;
-    `until_us` until when every answer of `live` stays what it was.
+    `until_us` until when every answer of `live` stays what it was. `inserted` are the keys of rows
+    that must be new.
     """
 
     __slots__ = (
-        "_found", "_rows", "_strict", "adds", "assumed", "from_us", "now_us", "until_us", "writes",
+        "_found", "_strict", "adds", "assumed", "from_us", "inserted", "now_us", "rows",
+        "until_us", "writes",
     )  # fmt: skip
 
     def __init__(self, rows: Rows, now_us: int, *, strict: bool = True) -> None:
-        self._rows = rows
+        self.rows = rows
         self._strict = strict
         self.now_us = now_us
         self.assumed = False
         self.from_us = 0
         self.until_us = FOREVER_US
         self.writes: dict[Table[Any], dict[Key, Any]] = {}
+        self.inserted: dict[Table[Any], set[Key]] = {}
         self.adds: dict[Table[Any], dict[Key, Any]] = {}
         # Own writes by the unique indexes that were asked for.
         self._found: dict[Table[Any], dict[Index[Any], dict[Key, Any]]] = {}
@@ -95,18 +102,25 @@ class Tx:
         mine = self.writes.get(table)
         if mine is not None and (row := mine.get(key, UNKNOWN)) is not UNKNOWN:
             return row  # type: ignore[no-any-return]
-        return await self._rows.load(table, key)
+        return await self.rows.load(table, key)
 
     async def get_many(self, table: Table[R], keys: Iterable[Key]) -> list[R | None]:
         """The rows with these keys, in their order."""
-        return [await self.get(table, *key) for key in keys]
+        wanted = list(keys)
+        mine = self.writes.get(table)
+        if not mine:
+            return await self.rows.load_many(table, wanted) if wanted else []
+        others = [key for key in wanted if key not in mine]
+        rows = await self.rows.load_many(table, others) if others else []
+        stored = dict(zip(others, rows, strict=True))
+        return [mine[key] if key in mine else stored[key] for key in wanted]
 
     async def find(self, index: Index[R], *key: Any) -> R | None:
         """The row with this key of a unique index."""
         mine = self.writes.get(index.table)
         if mine and (own := self._own(index).get(key)) is not None:
             return own
-        row = await self._rows.find(index, key)
+        row = await self.rows.find(index, key)
         if row is not None and mine and index.table.key_of(row) in mine:
             return None  # Changed here, and it has this key no more.
         return row
@@ -121,7 +135,7 @@ class Tx:
             indexes[index] = own
         return own
 
-    async def fresh(self, index: Index[R], *keys: Key) -> R | None:
+    async def fresh(self, index: Index[R], keys: Iterable[Key]) -> R | None:
         """The first of the rows with these unique keys that is there already.
 
         None is a promise to `insert` rows with all of them: an engine may skip the look, since its
@@ -152,9 +166,9 @@ class Tx:
         """
         mine = self.writes.get(index.table)
         if not mine:
-            return await self._rows.range(index, prefix, after, before, limit, reverse)
+            return await self.rows.range(index, prefix, after, before, limit, reverse)
         more = None if limit is None else limit + len(mine)
-        rows = await self._rows.range(index, prefix, after, before, more, reverse)
+        rows = await self.rows.range(index, prefix, after, before, more, reverse)
         key_of, place_of = index.table.key_of, index.key_of
         rows = [row for row in rows if key_of(row) not in mine]
         rows += [row for row in mine.values() if _within(index, row, prefix, after, before)]
@@ -173,7 +187,7 @@ class Tx:
     ) -> list[tuple[Any, ...]]:
         """The same, but only these columns, as plain tuples: for long lists and large rows."""
         if not self.writes.get(index.table):
-            return await self._rows.range_columns(
+            return await self.rows.range_columns(
                 index, columns, prefix, after, before, limit, reverse
             )
         found = await self.scan(
@@ -184,7 +198,7 @@ class Tx:
 
     async def last_serial(self, table: Table[Any]) -> int:
         """The greatest key that a row of a serial table had before this transaction."""
-        return await self._rows.last_serial(table)
+        return await self.rows.last_serial(table)
 
     def live(self, until_us: int) -> bool:
         """Whether a stored moment is still to come; what is decided stands as long as this does."""
@@ -196,18 +210,36 @@ class Tx:
 
     def put(self, table: Table[R], row: R) -> None:
         """Insert or replace the row with this key."""
-        self._write(table, table.key_of(row), row)
+        key, mine = table.key_of(row), self.writes.get(table)
+        if mine is None:
+            self.writes[table] = {key: row}
+        elif table in self._found:
+            self._write(table, key, row)
+        else:
+            mine[key] = row
 
     def insert(self, table: Table[R], rows: Sequence[R]) -> None:
         """Add rows whose keys are known to be new."""
+        mine = self.writes.get(table)
         if table.serial:
-            mine = self.writes.setdefault(table, {})
-            for row in rows:
-                self._write(table, (-1 - len(mine),), row)  # Until the engine gives the key.
-            return
-        key_of = table.key_of
-        for row in rows:
-            self._write(table, key_of(row), row)
+            first = -1 if mine is None else -1 - len(mine)
+            keyed: dict[Key, Any] = {(first - n,): row for n, row in enumerate(rows)}
+        else:
+            key_of = table.key_of
+            keyed = {key_of(row): row for row in rows}
+            # Others were deleted here.
+            new = set(keyed) if mine is None else keyed.keys() - mine.keys()
+            if (known := self.inserted.get(table)) is None:
+                self.inserted[table] = new
+            else:
+                known |= new
+        if mine is None:
+            self.writes[table] = keyed
+        elif table in self._found:
+            for key, row in keyed.items():
+                self._write(table, key, row)
+        else:
+            mine.update(keyed)
 
     def add(self, table: Table[R], row: R) -> None:
         """Add to the sums of the row with this key, or insert it; nobody has to look first."""
@@ -217,6 +249,8 @@ class Tx:
     def delete(self, table: Table[Any], *key: Any) -> None:
         """Remove the row with this key, if there is one."""
         self._write(table, key, None)
+        if table in self.inserted:
+            self.inserted[table].discard(key)
 
     def _write(self, table: Table[R], key: Key, row: R | None) -> None:
         mine = self.writes.setdefault(table, {})
@@ -230,7 +264,7 @@ class Tx:
 
     def number(self) -> int:
         """The number of a new session."""
-        return self._rows.number()
+        return self.rows.number()
 
     @property
     def changed(self) -> bool:
@@ -239,8 +273,10 @@ class Tx:
 
 def added(table: Table[R], old: R, more: R) -> R:
     """A row with its sums added to those of another."""
-    sums = {name: getattr(old, name) + getattr(more, name) for name in table.sums}
-    return msgspec.structs.replace(old, **sums)
+    values, others = list(msgspec.structs.astuple(old)), msgspec.structs.astuple(more)
+    for place in table.sum_places:
+        values[place] += others[place]
+    return type(old)(*values)
 
 
 def _holds(index: Index[Any], row: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -47,6 +47,10 @@ class MemoryRows:
 
     async def load(self, table: Table[R], key: Key) -> R | None:
         return self.tables[table].get(key)
+
+    async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
+        rows = self.tables[table]
+        return [rows.get(key) for key in keys]
 
     async def find(self, index: Index[R], key: Key) -> R | None:
         if index is index.table.primary:

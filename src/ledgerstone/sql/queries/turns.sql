@@ -37,7 +37,7 @@ values (:number, :revision, :id, :kind, :hash, :link, :created_us, :leaf, :first
   :usage, :effects)
 
 -- name: move_head(number, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, branched, named, amended, updated_us, link, active_run, open_run, latest_run, ledger, checkpoint, runs)
--- The head after a commit. Sealed columns are not named here: it would wake their trigger.
+-- The head after a commit.
 update heads set revision = :revision, ord = :ord, leaf = :leaf, tip = :tip, tip_seq = :tip_seq,
   messages = :messages, users = :users, first_user = :first_user, live = :live,
   branched = :branched, named = :named, amended = :amended, updated_us = :updated_us, link = :link,

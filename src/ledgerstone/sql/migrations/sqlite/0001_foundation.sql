@@ -2,10 +2,12 @@
 --
 --   generation one row, on page 2, which says which log belongs to the file (docs/adr/0007)
 --   sessions   the wide, rarely written row; a small integer `number` stands for (tenant, id) below
---   heads      one narrow row per session: all that every commit checks and moves
+--   heads      one narrow row per session: all that every commit checks and moves, and whether it is
+--              deleted
 --   nodes      the append-only graph; key = number << 32 | ord, ord = commit order in the session
 --   turns      one row per commit: idempotency stamp, link of the hash chain, feed row and usage;
---              pos is the commit order of the whole file
+--              pos is the commit order of the whole file; the newest row of a purged session stays,
+--              blank and of session 0, so that no pos is given out twice
 --   branches   named leaves besides `main` (which stands in the head)
 --   amendments newer versions of messages; the node's own body never changes
 --   notes      small records beside a node, which may not exist yet (drafts are notes)
@@ -32,10 +34,14 @@
 --   embeddings vectors, of memories too; `change` is their place in the life of their space
 --   spaces     one row per model: the dimension, and what an index has to follow
 --   stubs      what stays of a purged session: its fence and incarnation go on from here
+--   purged     sessions that are gone, and of which rows are still to be removed
 --   store      numbers of the store itself: the key that signs cursors, in halves
 --
--- `seal` is a checksum over the columns of a row that no link of the chain vouches for
--- (docs/adr/0013); the writer's own triggers keep it (triggers/sqlite/seals.sql), `verify` compares it.
+-- `seal` is a checksum over the key of a row and the columns that no link of the chain vouches for
+-- (docs/adr/0013); the writer computes it with each row, `verify` compares it.
+--
+-- All but `generation` and `store` is what the declarations say (ledgerstone/tables, and
+-- engines/sqlite/schema.py makes the same of them).
 --
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
 -- touches the same few pages (docs/adr/0006).
@@ -57,7 +63,6 @@ create table sessions (
   number integer primary key,
   tenant text not null,
   id text not null,
-  incarnation integer not null,
   user text,
   app text not null,
   title text,
@@ -69,46 +74,45 @@ create table sessions (
   cause blob,
   created_us integer not null,
   recency integer not null,
-  deleted_us integer,
-  purged integer not null default 0,
   seal integer
 ) strict;
-create unique index sessions_id on sessions (tenant, id) where purged = 0;
-create index sessions_recency on sessions (tenant, recency) where purged = 0;
-create index sessions_user on sessions (tenant, user, recency) where purged = 0;
-create index sessions_created on sessions (tenant, created_us, id) where purged = 0;
-create index sessions_parent on sessions (tenant, parent) where parent is not null;
-create index sessions_purged on sessions (number) where purged = 1;
+create unique index sessions_id on sessions (tenant, id);
+create index sessions_recency on sessions (tenant, recency);
+create index sessions_user on sessions (tenant, user, recency) where user is not null;
+create index sessions_created on sessions (tenant, created_us, id);
+create index sessions_parent on sessions (tenant, parent, id) where parent is not null;
 
 create table heads (
   number integer primary key,
-  revision integer not null default 0,
-  ord integer not null default 0,
-  leaf integer not null default 0,
-  tip integer not null default 0,
-  tip_seq integer not null default 0,
-  messages integer not null default 0,
-  users integer not null default 0,
-  first_user integer not null default 0,
-  live integer not null default 0,
-  branched integer not null default 0,
-  named integer not null default 0,
-  amended integer not null default 0,
-  fence integer not null default 0,
+  incarnation integer not null,
+  deleted_us integer,
+  revision integer not null,
+  ord integer not null,
+  leaf integer not null,
+  tip integer not null,
+  tip_seq integer not null,
+  messages integer not null,
+  users integer not null,
+  first_user integer not null,
+  live integer not null,
+  branched integer not null,
+  named integer not null,
+  amended integer not null,
+  fence integer not null,
   owner text,
   token text,
-  claimed_us integer not null default 0,
-  expires_us integer not null default 0,
+  claimed_us integer not null,
+  expires_us integer not null,
   updated_us integer not null,
-  touched_us integer not null,
   link blob not null,
   active_run text,
   open_run text,
   latest_run text,
   ledger blob,
   checkpoint text,
-  runs integer not null default 0,
-  enqueued integer not null default 0,
+  runs integer not null,
+  enqueued integer not null,
+  touched_us integer not null,
   seal integer
 ) strict;
 
@@ -211,8 +215,8 @@ create table documents (
 create table runs (
   key integer primary key,
   id text not null,
-  first_ord integer not null default 0,
-  last_ord integer not null default 0,
+  first_ord integer not null,
+  last_ord integer not null,
   tenant text,
   status text,
   parent_run text,
@@ -279,23 +283,68 @@ create table executions (
 ) strict, without rowid;
 create index executions_session on executions (number, created_us, id);
 create index executions_call on executions (number, call);
-create index executions_message on executions (message, created_us, id)
-  where message is not null;
+create index executions_message on executions (message, created_us, id) where message is not null;
 create index executions_run on executions (run, created_us, id) where run is not null;
 create index executions_started on executions (tenant, created_us, id) where status = 'started';
 
-create table attachments (
-  tenant text not null,
-  session text not null,
+create table work (
+  seq integer not null,
+  queue text not null,
+  priority integer not null,
   id text not null,
-  uri text not null,
-  intent_us integer not null,
-  committed_us integer,
+  source_key text,
+  delivery text not null,
+  slot text not null,
+  merge text not null,
+  available_us integer not null,
+  max_attempts integer,
+  backoff_us integer not null,
+  payloads blob not null,
+  enqueued_us integer not null,
+  attempts integer not null,
+  last_error text,
+  claim text,
+  claim_fence integer not null,
+  claim_token text,
+  claim_owner text,
+  claimed_us integer not null,
+  claim_expires_us integer not null,
+  number integer not null,
+  later integer not null,
   seal integer,
-  primary key (tenant, session, id)
+  primary key (number, seq)
 ) strict, without rowid;
-create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
-create index attachments_bytes on attachments (tenant, id);
+create index work_line on work (number, queue, later, priority, seq);
+create unique index work_id on work (number, id);
+create unique index work_source on work (number, source_key) where source_key is not null;
+create index work_claim on work (number, claim, priority, seq) where claim is not null;
+create index work_later on work (number, queue, available_us) where later = 1;
+-- A batch that waits for a decision about an execution has that one's id in the place of its claim, the
+-- highest fence there is, and is available at the end of the calendar.
+create index work_parked on work (number, priority, seq) where claim_fence = 9223372036854775807;
+
+create table ready (
+  number integer not null,
+  queue text not null,
+  tenant text not null,
+  priority integer not null,
+  due_us integer not null,
+  primary key (number, queue)
+) strict, without rowid;
+create index ready_due on ready (tenant, queue, priority, due_us, number);
+
+create table dead_work (
+  tenant text not null,
+  id text not null,
+  number integer not null,
+  dead_us integer not null,
+  reason text not null,
+  body blob not null,
+  seal integer,
+  primary key (tenant, id, number)
+) strict, without rowid;
+create index dead_work_time on dead_work (tenant, dead_us, id);
+create index dead_work_session on dead_work (number, dead_us, id);
 
 create table blobs (
   tenant text not null,
@@ -316,7 +365,7 @@ create table uploads (
   key text not null,
   place text not null,
   created_us integer not null,
-  leaving integer not null default 0,
+  leaving integer not null,
   seal integer,
   primary key (tenant, key)
 ) strict, without rowid;
@@ -328,7 +377,20 @@ create table chunks (
   n integer not null,
   data blob not null
 ) strict;
-create unique index chunks_place on chunks (tenant, key, n);
+create unique index chunks_primary on chunks (tenant, key, n);
+
+create table attachments (
+  tenant text not null,
+  session text not null,
+  id text not null,
+  uri text not null,
+  intent_us integer not null,
+  committed_us integer,
+  seal integer,
+  primary key (tenant, session, id)
+) strict, without rowid;
+create index attachments_open on attachments (tenant, intent_us) where committed_us is null;
+create index attachments_bytes on attachments (tenant, id);
 
 create table artifacts (
   tenant text not null,
@@ -392,9 +454,9 @@ create index usage_days_tenant on usage_days (tenant, day);
 
 create table budgets (
   tenant text not null,
-  id text not null,
   scope text not null,
   subject text not null,
+  id text not null,
   body blob not null,
   since_us integer not null,
   spent_nano integer not null,
@@ -431,7 +493,7 @@ create table embeddings (
   vector blob not null,
   seal integer
 ) strict;
-create unique index embeddings_id on embeddings (tenant, kind, id);
+create unique index embeddings_primary on embeddings (tenant, kind, id);
 create unique index embeddings_change on embeddings (tenant, model, change);
 create index embeddings_session on embeddings (tenant, session) where session is not null;
 
@@ -445,64 +507,6 @@ create table spaces (
   primary key (tenant, model)
 ) strict, without rowid;
 
-create table work (
-  number integer not null,
-  queue text not null,
-  later integer not null,
-  priority integer not null,
-  seq integer not null,
-  id text not null,
-  source_key text,
-  delivery text not null,
-  slot text not null,
-  merge text not null,
-  available_us integer not null,
-  attempts integer not null default 0,
-  max_attempts integer,
-  backoff_us integer not null default 0,
-  last_error text,
-  payloads blob not null,
-  claim text,
-  claim_fence integer not null default 0,
-  claim_token text,
-  claim_owner text,
-  claimed_us integer not null default 0,
-  claim_expires_us integer not null default 0,
-  enqueued_us integer not null,
-  seal integer,
-  primary key (number, queue, later, priority, seq)
-) strict, without rowid;
-create unique index work_id on work (number, id);
-create unique index work_source on work (number, source_key) where source_key is not null;
-create index work_claim on work (number, claim) where claim is not null;
-create index work_later on work (number, queue, available_us) where later = 1;
--- A batch that waits for a decision about an execution has that one's id in the place of its claim, the
--- highest fence there is, and is available at the end of the calendar.
-create index work_parked on work (number, priority, seq) where claim_fence = 9223372036854775807;
-
-create table ready (
-  number integer not null,
-  queue text not null,
-  tenant text not null,
-  priority integer not null,
-  due_us integer not null,
-  primary key (number, queue)
-) strict, without rowid;
-create index ready_due on ready (tenant, queue, priority, due_us, number);
-
-create table dead_work (
-  tenant text not null,
-  id text not null,
-  number integer not null,
-  dead_us integer not null,
-  reason text not null,
-  body blob not null,
-  seal integer,
-  primary key (tenant, id, number)
-) strict, without rowid;
-create index dead_work_time on dead_work (tenant, dead_us, id);
-create index dead_work_session on dead_work (number, dead_us, id);
-
 create table stubs (
   tenant text not null,
   id text not null,
@@ -512,4 +516,10 @@ create table stubs (
   retired integer not null,
   seal integer,
   primary key (tenant, id)
+) strict, without rowid;
+
+create table purged (
+  tenant text not null,
+  number integer not null,
+  primary key (tenant, number)
 ) strict, without rowid;

@@ -1,19 +1,4 @@
--- Artifacts, traces and reports for verify; what seals are stands in seals.sql.
-
--- name: sealed_artifacts(tenant, id, limit)
--- Artifacts after this one, with their seals.
-select tenant, id, scope, name, version, place, uri, ref, size_bytes, created_us, body, seal
-from artifacts
-where tenant = :tenant and id > :id
-order by id
-limit :limit
-
--- name: sealed_evidence(tenant, session, kind, n, limit)
--- Traces and reports after this one, with their seals.
-select tenant, session, kind, n, created_us, body, seal from evidence
-where tenant = :tenant and (session, kind, n) > (:session, :kind, :n)
-order by session, kind, n
-limit :limit
+-- Artifacts, traces and reports for verify.
 
 -- name: lost_bytes(tenant)
 -- Artifacts whose blob is not there.

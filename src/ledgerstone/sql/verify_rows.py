@@ -1,4 +1,4 @@
-"""Verify, third part: the rows that no commit vouches for, by their seals and by one another."""
+"""Verify, third part: the rows that no commit vouches for, by one another."""
 
 from __future__ import annotations
 
@@ -10,78 +10,19 @@ from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.transfer import unfinished_copy
-from ledgerstone.sql.seals import keeps_seals, seal_of
 from ledgerstone.sql.transfer_in import is_copy_unfinished
-from ledgerstone.sql.tx import Row, Tx
+from ledgerstone.sql.tx import Tx
 from ledgerstone.sql.verify_evidence import check_evidence
 from ledgerstone.sql.verify_memories import check_memories
 from ledgerstone.sql.verify_standing import Check
 from ledgerstone.sql.verify_usage import check_budgets
 
-# Statements, and how many of their columns are the key.
-_OF_SESSION = {
-    "sealed_sessions": 1,
-    "sealed_heads": 1,
-    "sealed_nodes": 1,
-    "sealed_branches": 2,
-    "sealed_amendments": 2,
-    "sealed_notes": 3,
-    "sealed_documents": 2,
-    "sealed_runs": 2,
-    "sealed_work": 2,
-    "sealed_dead_work": 2,
-    "sealed_tickets": 2,
-    "sealed_executions": 2,
-}
-# A row whose key changed is missed by nobody else.
-_OF_NOBODY = {
-    "loose_sessions": 1,
-    "loose_heads": 1,
-    "loose_notes": 3,
-    "loose_documents": 2,
-    "loose_runs": 2,
-    "loose_work": 2,
-    "loose_dead_work": 2,
-    "loose_tickets": 2,
-    "loose_executions": 2,
-}
-_OF_TENANT = {
-    "sealed_attachments": 3,
-    "sealed_kept_runs": 2,
-    "sealed_stubs": 2,
-    "sealed_budgets": 2,
-    "sealed_blobs": 2,
-    "sealed_uploads": 2,
-}
-_OF_OTHERS = (
-    "loose_attachments",
-    "loose_kept_runs",
-    "loose_stubs",
-    "loose_budgets",
-    "loose_blobs",
-    "loose_uploads",
-)
-
-_CHANGED = "changed since it was written"
-
 _run = msgspec.json.Decoder(Run)
-
-
-async def check_seals(tx: Tx, check: Check) -> None:
-    """Every row of the session is as the store wrote it."""
-    if not await keeps_seals(tx):
-        return
-    for statement, keys in _OF_SESSION.items():
-        for row in _broken(await tx.all(statement, check.head.number)):
-            check.defect("seal", _place(statement, row[:keys]), _CHANGED)
 
 
 async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
     defects = [unfinished_copy()] if await is_copy_unfinished(tx, query) else []
-    if await keeps_seals(tx):
-        places = await _of_tenant(tx, query)
-        defects += [Defect("", "seal", place, _CHANGED) for place in places]
     defects += await check_budgets(tx, query.tenant, query.whole)
     if query.whole:
         for (number,) in await tx.all("headless_sessions"):
@@ -93,41 +34,11 @@ async def verify_rows(tx: Tx, query: VerifyStore) -> Verified:
     return Verified(defects=defects)
 
 
-async def _of_tenant(tx: Tx, query: VerifyStore) -> list[str]:
-    places = []
-    for statement, keys in _OF_TENANT.items():
-        rows = _broken(await tx.all(statement, query.tenant))
-        places += [_place(statement, row[1:keys]) for row in rows]
-    if query.whole:
-        places += await _unseen(tx, query.tenant)
-    return places
-
-
-async def _unseen(tx: Tx, tenant: str) -> list[str]:
-    """Of other tenants it is only said that something is wrong."""
-    places = []
-    for statement, keys in _OF_NOBODY.items():
-        places += [_place(statement, row[:keys]) for row in _broken(await tx.all(statement))]
-    for statement in _OF_OTHERS:
-        rows = _broken(await tx.all(statement, tenant))
-        places += [_place(statement, ("of another tenant",)) for _ in rows]
-    return places
-
-
-def _broken(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row[-1] != seal_of(*row[:-1])]
-
-
-def _place(statement: str, key: Row) -> str:
-    """The table and the key of a row."""
-    return f"{statement.partition('_')[2]} {'/'.join(map(str, key))}"
-
-
 async def check_times(tx: Tx, check: Check) -> None:
-    """The time of the last change: that of the last commit, or a later one that is sealed."""
+    """The time of the last change: that of the last commit, or of a later change."""
     head = check.head
-    sealed = await tx.one("sealed_heads", head.number)
-    touched_us = None if sealed is None else sealed[-2]
+    row = await tx.one("touched_of", head.number)
+    touched_us = None if row is None else row[0]
     if head.updated_us not in (check.committed_us, touched_us):
         check.defect("head", "updated", f"{head.updated_us}, last commit {check.committed_us}")
     row = await tx.one("recency_of", head.number)

@@ -1,0 +1,1 @@
+"""Tables in a SQLite file: schema and statements follow from the declarations."""
