@@ -12,8 +12,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from itertools import chain
-from typing import Any, NoReturn, TypeVar
+from functools import cache
+from itertools import chain, compress
+from types import UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec.structs import astuple
@@ -49,9 +51,14 @@ _encoder = msgspec.json.Encoder(order="deterministic", enc_hook=_plain)
 _decoder = msgspec.json.Decoder()
 
 
+def encode_given(value: msgspec.Struct, field: str) -> bytes:
+    """A record with parts that nobody looked at yet, as canonical bytes."""
+    _refuse_long(value, field)
+    return encode_struct(value, field)
+
+
 def encode_struct(value: msgspec.Struct, field: str) -> bytes:
     """A typed record whose free parts were checked before, as canonical bytes."""
-    _refuse_long(value, field)
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
@@ -218,43 +225,54 @@ def _maybe_deep(data: bytes) -> bool:
 
 def _refuse_long(value: object, field: str) -> None:
     """InvalidValue for what is too long in its shortest form, before any of it is encoded."""
-    left = _room_left(value, BODY_BYTES_MAX)
+    try:
+        left = _room_left(value, BODY_BYTES_MAX, 0)
+    except RecursionError:  # Too deep, which is for others to say.
+        return
     if left < 0:
         least = BODY_BYTES_MAX - left
         raise InvalidValue(field, f"at least {least} bytes, at most {BODY_BYTES_MAX} allowed")
 
 
-def _room_left(value: object, room: int) -> int:
-    """What a value leaves of the room at most: characters count as a byte; stops below zero.
-
-    What is nested too deep is not counted to its end: others refuse it.
-    """
-    level, depth = [value], 0
-    while level and depth <= 2 * DEPTH_MAX:
-        deeper: list[Any] = []
-        for one in level:
-            items: Iterable[Any]
-            if isinstance(one, msgspec.Struct):
-                items = astuple(one)
-            elif isinstance(one, dict):
-                room -= len('"":0,') * len(one)
-                items = chain(one, one.values())
-            elif isinstance(one, _LISTS):
-                room -= len("0,") * len(one)
-                items = one
-            else:
-                room -= len(one) if isinstance(one, _TEXTS) else 0
-                continue
+def _room_left(value: Any, room: int, depth: int) -> int:
+    """What a value leaves of the room at most: characters count as a byte; stops below zero."""
+    items: Iterable[Any]
+    if isinstance(value, msgspec.Struct):
+        items = compress(astuple(value), _may_be_long(type(value)))
+    elif isinstance(value, dict):
+        room -= len('"":0,') * len(value)
+        items = chain(value, value.values())
+    elif isinstance(value, _LISTS):
+        room -= len("0,") * len(value)
+        items = value
+    else:
+        return room - len(value) if isinstance(value, _TEXTS) else room
+    if depth > 2 * DEPTH_MAX:
+        raise RecursionError
+    for item in items:
+        if item is None:
+            continue
+        kind = type(item)
+        if kind is str:
+            room -= len(item)
+        elif kind not in _LEAVES:
             if room < 0:
-                return room
-            for item in items:
-                kind = type(item)
-                if kind is str:
-                    room -= len(item)
-                elif kind not in _LEAVES and (kind not in _CONTAINERS or item):
-                    deeper.append(item)
-        level, depth = deeper, depth + 1
+                break
+            room = _room_left(item, room, depth + 1)
     return room
+
+
+@cache
+def _may_be_long(kind: type[msgspec.Struct]) -> list[bool]:
+    """Which fields of a record are not bounded by their types."""
+    return [not _is_short(one.type) for one in msgspec.structs.fields(kind)]
+
+
+def _is_short(type_: Any) -> bool:
+    """Whether a type has only numbers, truth values and words that are known."""
+    if isinstance(type_, UnionType) or get_origin(type_) is Union:
+        return all(map(_is_short, get_args(type_)))
+    return get_origin(type_) is Literal or type_ in _LEAVES
 
 
 def _refuse_size(size: int, field: str) -> NoReturn:

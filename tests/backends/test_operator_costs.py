@@ -157,7 +157,7 @@ def _note_looks(monkeypatch: pytest.MonkeyPatch, sent: list[str]) -> None:
             return execute(text, *bound)
 
         def running(text: str, rows: list[Any]) -> None:
-            if len(rows) != 1:
+            if len(rows) > 1:
                 sent.append(text)
             run(text, rows)
 

@@ -71,7 +71,7 @@ def test_not_more_is_remembered_than_fits(tmp_path: Path, monkeypatch: pytest.Mo
             store.messages.append(f"s{n}", user("hi"), create=True)
             rows = backend._writer._rows
             assert len(rows._tips) <= 3
-            assert all(len(seen) <= 3 for seen in rows._seen.values())
+            assert all(len(kept) <= 3 for kept in rows._kept)
         store.messages.append("s0", user("x" * 100_000))
         assert all(len(tip.body or b"") < 100_000 for tip in rows._tips.values())
         assert store.admin.verify().ok

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.codec import DEPTH_MAX, check_json, encode_struct
+from ledgerstone.codec import DEPTH_MAX, check_json, encode_given
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats.remainder import remainder, restored, texts_of, whole
 from ledgerstone.formats.turns import paired
@@ -75,7 +75,7 @@ def keep(format: str, native: object, **fields: Any) -> Message:
         raise InvalidValue(format, f"an object expected, got {type(native).__name__}")
     check_json(native, format)
     message, style = known.read(native)
-    data = encode_struct(message.body, format)
+    data = encode_given(message.body, format)
     body = read_body(data, format)
     rebuilt = known.write(replace(message, body=body), style)
     edit = remainder(native, rebuilt, _texts(body))
@@ -151,7 +151,7 @@ def _exact(known: Format, format: str, message: Message) -> Native | None:
 def _says(known: Format, native: Native, message: Message) -> bool:
     """Whether a native still says what a message says that was amended."""
     body = known.read(native)[0].body
-    return read_body(encode_struct(body, NATIVE), NATIVE).parts == message.body.parts
+    return read_body(encode_given(body, NATIVE), NATIVE).parts == message.body.parts
 
 
 def _texts(body: MessageBody) -> Callable[[], dict[str, str]]:

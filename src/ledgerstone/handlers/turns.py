@@ -45,7 +45,7 @@ from ledgerstone.rules.chain import link
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.run import go_on
 from ledgerstone.tables.graph import CONTENTS, TURNS, TURNS_BY_ID, TURNS_BY_REVISION, TurnRow
-from ledgerstone.tables.sessions import Head, SessionRow
+from ledgerstone.tables.sessions import HEADS, Head, SessionRow
 from ledgerstone.tables.transaction import Tx
 
 _checkpoint = msgspec.json.Decoder(Checkpoint)
@@ -88,7 +88,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     if command.release and command.guard.fence is not None:
         lease_rules.clear(head)
         await settle_ready(tx, head)
-    save_head(tx, head)
+    tx.put(HEADS, head)
     return await _answer(tx, commit, commit.revision, replayed=False)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.codec import check_json, decode_json, encode_json, encode_struct, sha256
+from ledgerstone.codec import check_json, decode_json, encode_given, encode_json, sha256
 from ledgerstone.commands.nodes import NewNote, NewValue
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.errors import InvalidValue
@@ -63,7 +63,7 @@ def tool_body(call_id: object, content: object, fields: dict[str, Any]) -> Messa
 def encode_body(body: MessageBody) -> bytes:
     """Canonical bytes; a body built by hand is looked at closer where msgspec would be silent."""
     try:
-        data = encode_struct(body, "message")
+        data = encode_given(body, "message")
     except TypeError as error:
         raise InvalidValue("message", str(error)) from None
     if b"null" in data:

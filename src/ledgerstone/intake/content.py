@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr, replace
 
 from ledgerstone import ids
-from ledgerstone.codec import encode_json, encode_struct
+from ledgerstone.codec import encode_given, encode_json
 from ledgerstone.commands.turns import Amendment, NewCheckpoint, NewNode
 from ledgerstone.commands.work import Completion
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
@@ -184,7 +184,7 @@ class Content:
             plugins_revision=None if revision is None else checks.whole(revision, "revision"),
             execution=self._component(given.execution, given.execution_ref, "execution_ref"),
         )
-        data = encode_struct(manifest, "checkpoint")
+        data = encode_given(manifest, "checkpoint")
         self.more["checkpoint"] = NewCheckpoint(bodies.new_value(data).digest, manifest, data)
         return manifest
 
@@ -201,7 +201,7 @@ class Content:
 
     def _put(self, body: MessageBody) -> Message:
         id, salt = self._spare.pop() if self._spare else self._draw_more()
-        data = encode_struct(body, "message")
+        data = encode_given(body, "message")
         run_id = self.run_id
         self.nodes.append(NewNode(id, MESSAGE, ROLE_NUMBERS[body.role], data, salt, "", run_id))
         made = Message(body=body, id=id, session=self.session, run_id=run_id)

@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, UNSET
 from msgspec.structs import fields, replace
 
 from ledgerstone import ids
-from ledgerstone.codec import check_json, decode_struct, encode_struct
+from ledgerstone.codec import check_json, decode_struct, encode_given
 from ledgerstone.commands.evidence import EvidenceRow, Kind
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
@@ -58,7 +58,7 @@ class Form(Generic[T]):
     def encode(self, document: T) -> bytes:
         """The body of its row; InvalidValue for what only looks like text or a number."""
         try:
-            return encode_struct(document, self.field)
+            return encode_given(document, self.field)
         except TypeError as error:
             raise InvalidValue(self.field, str(error)) from None
 

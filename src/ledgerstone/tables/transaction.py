@@ -227,12 +227,12 @@ class Tx:
         else:
             key_of = table.key_of
             keyed = {key_of(row): row for row in rows}
-            # Others were deleted here.
-            new = set(keyed) if mine is None else keyed.keys() - mine.keys()
-            if (known := self.inserted.get(table)) is None:
-                self.inserted[table] = new
-            else:
-                known |= new
+        # Others were deleted here.
+        new = set(keyed) if mine is None else keyed.keys() - mine.keys()
+        if (known := self.inserted.get(table)) is None:
+            self.inserted[table] = new
+        else:
+            known |= new
         if mine is None:
             self.writes[table] = keyed
         elif table in self._found:

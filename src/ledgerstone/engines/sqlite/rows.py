@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from ledgerstone.engines.sqlite.statements import MANY_MAX, Shape, Statements, quoted
+from ledgerstone.engines.sqlite.statements import MANY_MAX, Statements, quoted
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
 
@@ -126,7 +126,8 @@ class SqliteRows:
         limit: int | None,
         reverse: bool,
     ) -> list[tuple[Any, ...]]:
-        shape = Shape(
+        # A plain tuple: every look makes one.
+        shape = (
             len(prefix),
             None if after is None else len(after),
             None if before is None else len(before),

@@ -18,24 +18,23 @@ class Work(NamedTuple):
     puts: list[Key]
 
 
-def sort(texts: Statements, seen: dict[Key, Any], waiting: dict[Key, Any]) -> Work:
-    """What becomes of each row, given what is known of the file."""
+def sort(texts: Statements, before: dict[Key, Any], rows: dict[Key, Any]) -> Work:
+    """What becomes of each row that waits, given what the file has."""
     work = Work([], {}, [], [])
+    drops, changes, inserts, puts = work
     values_of, serial, movable = texts.inserted, texts.table.serial, texts.movable
-    for key, row in waiting.items():
-        old = seen.get(key, UNKNOWN)
+    for key, old in before.items():
+        row = rows[key]
         if row is None:
-            work.drops.append(texts.stored_key(key))
-        elif old is None or (serial and key[0] < 0):
-            work.inserts.append(values_of(row))
-        elif serial:
-            work.changes.setdefault(movable, []).append(texts.values(row))
-        elif old is UNKNOWN:
-            work.puts.append(values_of(row))
-        elif not movable or texts.keeps_places(old, row):
-            moved = texts.moved(old, row) if movable else ()
-            work.changes.setdefault(moved, []).append(texts.values(row))
+            drops.append(texts.stored_key(key))
+        elif old is None:
+            inserts.append(values_of(row))
+        elif old is UNKNOWN and not serial:
+            puts.append(values_of(row))
+        elif serial or not movable or texts.keeps_places(old, row):
+            moved = texts.moved(old, row) if movable and not serial else ()
+            changes.setdefault(movable if serial else moved, []).append(texts.values(row))
         else:
-            work.drops.append(texts.stored_key(key))
-            work.inserts.append(values_of(row))
+            drops.append(texts.stored_key(key))
+            inserts.append(values_of(row))
     return work

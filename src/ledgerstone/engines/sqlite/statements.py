@@ -7,7 +7,8 @@ shape of a question and then found again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
+from itertools import compress
+from operator import attrgetter, itemgetter, ne
 from typing import Any, NamedTuple
 
 from msgspec.structs import astuple
@@ -18,6 +19,8 @@ from ledgerstone.tables.table import ORD_BITS, Index, Key, Table
 ORD_MASK = (1 << ORD_BITS) - 1
 MANY_MAX = 64
 """Maximum keys that one statement looks up."""
+KEYWORDS = frozenset(("key", "user"))
+"""Columns whose names SQL takes for its own."""
 _NOTHING = {"integer": 0, "text": "", "blob": b""}
 
 
@@ -50,13 +53,13 @@ class Statements:
         """A row as its columns hold it, sealed."""
         self.inserted = self.values if not table.serial else lambda row: astuple(row)[1:]
         """What `insert` and `put` bind."""
-        self._columns = ", ".join(expression(table, name) for name in table.columns)
+        self._columns = ",".join(expression(table, name) for name in table.columns)
         self._names = [name for name in self.stored if not (table.serial and name in self.key)]
         self._rest = [name for name in self.stored if name not in self.key]
         where = " and ".join(f"{quoted(name)} = ?" for name in self.key)
         self.load = f"select {self._columns} from {table.name} where {where}"
-        places = ", ".join("?" * len(self._names))
-        names = ", ".join(map(quoted, self._names))
+        places = ",".join("?" * len(self._names))
+        names = ",".join(map(quoted, self._names))
         self.insert = f"insert into {table.name} ({names}) values ({places})"
         self.put = self._on_conflict([f"{quoted(n)} = excluded.{quoted(n)}" for n in self._rest])
         sums = [f"{quoted(n)} = {quoted(n)} + excluded.{quoted(n)}" for n in table.sums]
@@ -66,7 +69,7 @@ class Statements:
         self.any_row = f"select 1 from {table.name} limit 1"
         self._where = where
         self._finds: dict[Index[Any], str] = {}
-        self._ranges: dict[tuple[Index[Any], Shape], Range] = {}
+        self._ranges: dict[tuple[Index[Any], Key], Range] = {}
         self._many: dict[int, str] = {}
         self._updates: dict[Key, tuple[str, Callable[[Key], Key]]] = {}
         indexes = [one for one in table.indexes.values() if one is not table.primary]
@@ -109,11 +112,11 @@ class Statements:
             self._many[count] = text
         return text
 
-    def range(self, index: Index[Any], shape: Shape) -> Range:
-        """Rows in the order of an index."""
+    def range(self, index: Index[Any], shape: Key) -> Range:
+        """Rows in the order of an index; a shape is the fields of `Shape`."""
         found = self._ranges.get((index, shape))
         if found is None:
-            found = self._ranges[index, shape] = self._make_range(index, shape)
+            found = self._ranges[index, shape] = self._make_range(index, Shape(*shape))
         return found
 
     def _make_range(self, index: Index[Any], shape: Shape) -> Range:
@@ -156,9 +159,7 @@ class Statements:
         """The columns of other indexes that are not what they were."""
         names, values = self._moving
         before, now = values(old), values(row)
-        if before == now:
-            return ()
-        return tuple(n for n, a, b in zip(names, before, now, strict=True) if a != b)
+        return () if before == now else tuple(compress(names, map(ne, before, now)))
 
     def keeps_places(self, old: Any, row: Any) -> bool:
         """Whether a row stays where it was in all unique indexes."""
@@ -175,10 +176,12 @@ class Statements:
         if found is None:
             still = self._moving[0]
             names = [name for name in self._rest if name not in still or name in moved]
-            changes = ", ".join(f"{quoted(name)} = ?" for name in names)
-            text = f"update {self.table.name} set {changes} where {self._where}" if names else ""
-            places = [self.stored.index(name) for name in (*names, *self.key)]
-            found = self._updates[moved] = text, itemgetter(*places)
+            place = {name: n for n, name in enumerate(self.stored, 1)}
+            changes = ",".join(f"{quoted(name)}=?{place[name]}" for name in names)
+            where = " and ".join(f"{quoted(name)}=?{place[name]}" for name in self.key)
+            text = f"update {self.table.name} set {changes} where {where}" if names else ""
+            last = max(place[name] for name in (*names, *self.key))
+            found = self._updates[moved] = text, itemgetter(slice(last))
         return found
 
     def blank(self) -> tuple[str, Key]:
@@ -213,7 +216,7 @@ def stored_columns(table: Table[Any]) -> tuple[str, ...]:
 
 
 def quoted(name: str) -> str:
-    return f'"{name}"'
+    return f'"{name}"' if name in KEYWORDS else name
 
 
 def expression(table: Table[Any], name: str) -> str:

@@ -5,8 +5,7 @@ A command that is refused has written nothing, since its writes are rows in dict
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -16,6 +15,7 @@ from ledgerstone.engines.sqlite.rows import SqliteRows, statements_of
 from ledgerstone.engines.sqlite.sorting import sort
 from ledgerstone.tables.graph import NODES, NodeRow
 from ledgerstone.tables.runs import KEPT_RUNS
+from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, SESSIONS_BY_ID, STUBS
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import UNKNOWN, Tx, added
@@ -49,6 +49,64 @@ class KeyTaken(NotTaken):
     """There is a row already with a key, or a unique value, that was said to be new."""
 
 
+class Held:
+    """What a transaction knows of one table, and what it has not yet written of it.
+
+    A table is `mixed` when not all that waits is inserted.
+    """
+
+    __slots__ = ("adds", "before", "empty", "firsts", "mixed", "rows", "table", "texts")
+
+    def __init__(self, table: Table[Any]) -> None:
+        self.table = table
+        self.texts = statements_of(table)
+        self.rows: dict[Key, Any] = {}
+        """Rows as they are now, by key; None where there is none."""
+        self.before: dict[Key, Any] = {}
+        """Of the rows that wait to be written: what the file has, or UNKNOWN."""
+        self.mixed = False
+        self.adds: dict[Key, Any] = {}
+        self.firsts: dict[Index[Any], set[Any]] = {}
+        """Of the indexes that were asked for while rows wait: in which places rows change."""
+        self.empty: bool | None = None
+
+    def forget(self) -> None:
+        self.rows.clear()
+        self.written()
+        self.adds.clear()
+        self.empty = None
+
+    def written(self) -> None:
+        """No row waits any more."""
+        self.before.clear()
+        self.firsts.clear()
+        self.mixed = False
+
+    def wait(self, written: dict[Key, Any], new: Collection[Key]) -> None:
+        """Rows wait, some of them new: the file has none there, unless it waits to be deleted."""
+        self.mixed = True
+        rows = self.rows
+        for key, row in written.items():
+            old = rows.get(key, UNKNOWN)
+            if key in new:
+                if old is not UNKNOWN and old is not None:
+                    raise KeyTaken
+                old = None
+            self.before.setdefault(key, old)
+            rows[key] = row
+
+    def note_firsts(self, index: Index[Any], values: set[Any], keys: Iterable[Key]) -> None:
+        """Add the first columns of rows that wait, as they are and as the file has them."""
+        name = index.columns[0]
+        for key in keys:
+            old = self.before[key]
+            if old is UNKNOWN:
+                values.add(UNKNOWN)
+            for row in (old, self.rows[key]):
+                if row is not UNKNOWN and row is not None:
+                    values.add(getattr(row, name))
+
+
 class WritingRows(SqliteRows):
     """Within a transaction its lock keeps everybody else from writing: what was seen stays true.
 
@@ -59,74 +117,71 @@ class WritingRows(SqliteRows):
 
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__(connection)
-        self._waiting: dict[Table[Any], dict[Key, Any]] = {}
-        self._firsts: dict[Table[Any], dict[Index[Any], set[Any]]] = {}
-        """Of the indexes that were asked for while rows wait: in which places rows change."""
-        self._adds: dict[Table[Any], dict[Key, Any]] = {}
-        self._seen: defaultdict[Table[Any], dict[Key, Any]] = defaultdict(dict)
-        """What is known of the file, by key; None where there is no row."""
+        self._held = {table: Held(table) for table in TABLES}
+        self._passing = [held for table, held in self._held.items() if table not in REMEMBERED]
+        self._kept = [self._held[table].rows for table in REMEMBERED]
         self._tips: dict[int, NodeRow] = {}
         """The newest node of a session, if it is small: the next one will be its child."""
         self._sessions: dict[Key, int] = {}
         """Numbers of sessions by tenant and id; what is found under them is looked at once more."""
-        self._empty: dict[Table[Any], bool] = {}
         self._number = 0
         self._inserted = 0
         self._version = -1
 
     def begin(self) -> None:
         """A transaction has begun: forget what somebody else may have changed."""
-        version = self._execute("PRAGMA data_version").get  # Commits of our own do not move it.
-        if version != self._version:
+        if self.connection.data_version() != self._version:
             self.forget()
-            self._version = version
 
     def ended(self) -> None:
         """What was written, if anything, is in the file; large rows are not remembered."""
-        for table in [table for table in self._seen if table not in REMEMBERED]:
-            del self._seen[table]
-        for known in (self._sessions, self._tips, *self._seen.values()):
-            if len(known) > REMEMBERED_MAX:
-                known.clear()  # type: ignore[attr-defined]
+        self._version = self.connection.data_version()
+        for held in self._passing:
+            held.rows.clear()
+        if len(self._sessions) > REMEMBERED_MAX:
+            self._sessions.clear()
+        if len(self._tips) > REMEMBERED_MAX:
+            self._tips.clear()
+        for rows in self._kept:
+            if len(rows) > REMEMBERED_MAX:
+                rows.clear()
         self._number = 0
 
     def forget(self) -> None:
         """Know nothing: what was written, if anything, was undone."""
-        self._waiting.clear()
-        self._firsts.clear()
-        self._adds.clear()
-        self._seen.clear()
+        for held in self._held.values():
+            held.forget()
         self._tips.clear()
         self._sessions.clear()
-        self._empty.clear()
+        self._heads.clear()
         self._number = 0
         self._version = -1
 
     async def load(self, table: Table[R], key: Key) -> R | None:
-        waiting = self._waiting.get(table)
-        if waiting is not None and (row := waiting.get(key, UNKNOWN)) is not UNKNOWN:
-            return row  # type: ignore[no-any-return]
-        if table in self._adds:
-            self.flush(table)
-        row = self._seen[table].get(key, UNKNOWN)
+        held = self._held[table]
+        if held.adds:
+            self._flush(held)
+        row = held.rows.get(key, UNKNOWN)
         if row is UNKNOWN:
-            if table in OFTEN_EMPTY and self._is_empty(table):
+            if table in OFTEN_EMPTY and self._is_empty(held):
                 return None
             if table is NODES and (tip := self._tips.get(key[0])) is not None and tip.ord == key[1]:
                 return tip  # type: ignore[return-value]
-            row = self._seen[table][key] = await super().load(table, key)
+            row = held.rows[key] = await super().load(table, key)
         return row  # type: ignore[no-any-return]
 
     async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
         if len(keys) == 1:
             return [await self.load(table, keys[0])]
-        self._flush_waiting(table)
-        seen = self._seen[table]
-        missing = [key for key in keys if key not in seen]
-        found = self._load_all(table, missing)
-        for key in missing:
-            seen[key] = found.get(key)
-        return [seen[key] for key in keys]
+        held = self._held[table]
+        if held.adds:
+            self._flush(held)
+        rows = held.rows
+        missing = [key for key in keys if key not in rows]
+        if missing:
+            found = self._load_all(table, missing)
+            rows.update((key, found.get(key)) for key in missing)
+        return [rows[key] for key in keys]
 
     async def find(self, index: Index[R], key: Key) -> R | None:
         if index is index.table.primary:
@@ -139,12 +194,12 @@ class WritingRows(SqliteRows):
         row = await super().find(index, key)
         if row is not None:
             place = index.table.key_of(row)
-            self._seen[index.table][place] = row
+            self._held[index.table].rows[place] = row
             if index is SESSIONS_BY_ID:
                 self._sessions[key] = place[0]
                 values = self._heads.pop(place, None)
-                if values is not None and place not in self._seen[HEADS]:
-                    self._seen[HEADS][place] = HEADS.row(*values)
+                if values is not None and place not in self._held[HEADS].rows:
+                    self._held[HEADS].rows[place] = HEADS.row(*values)
         return row
 
     async def range(
@@ -156,13 +211,14 @@ class WritingRows(SqliteRows):
         limit: int | None,
         reverse: bool,
     ) -> list[R]:
-        if index.table in OFTEN_EMPTY and self._is_empty(index.table):
+        table = index.table
+        if table in OFTEN_EMPTY and self._is_empty(self._held[table]):
             return []
         self._settle(index, prefix)
         rows = await super().range(index, prefix, after, before, limit, reverse)
         if rows:
-            key_of = index.table.key_of
-            self._seen[index.table].update((key_of(row), row) for row in rows)
+            key_of = table.key_of
+            self._held[table].rows.update((key_of(row), row) for row in rows)
         return rows
 
     async def range_columns(
@@ -175,13 +231,13 @@ class WritingRows(SqliteRows):
         limit: int | None,
         reverse: bool,
     ) -> list[tuple[Any, ...]]:
-        if index.table in OFTEN_EMPTY and self._is_empty(index.table):
+        if index.table in OFTEN_EMPTY and self._is_empty(self._held[index.table]):
             return []
         self._settle(index, prefix)
         return self._range(index, columns, prefix, after, before, limit, reverse)
 
     async def last_serial(self, table: Table[Any]) -> int:
-        self._flush_waiting(table)
+        self._flush(self._held[table])
         return await super().last_serial(table)
 
     def number(self) -> int:
@@ -193,151 +249,108 @@ class WritingRows(SqliteRows):
 
     def _settle(self, index: Index[Any], prefix: Key) -> None:
         """Flush a table before a look through an index that rows which wait may belong to."""
-        table = index.table
-        if (waiting := self._waiting.get(table)) is not None and prefix:
-            firsts = self._firsts.setdefault(table, {})
-            if index not in firsts:
-                firsts[index] = values = set[Any]()
-                self._note_firsts(index, values, waiting)
-            if UNKNOWN not in firsts[index] and prefix[0] not in firsts[index]:
+        held = self._held[index.table]
+        if held.before and prefix:
+            values = held.firsts.get(index)
+            if values is None:
+                values = held.firsts[index] = set()
+                held.note_firsts(index, values, held.before)
+            if UNKNOWN not in values and prefix[0] not in values:
                 return
-        self._flush_waiting(table)
+        self._flush(held)
 
-    def _note_firsts(self, index: Index[Any], values: set[Any], rows: dict[Key, Any]) -> None:
-        """Add the first columns of rows, as they wait and as the file has them."""
-        seen, name = self._seen[index.table], index.columns[0]
-        for key, row in rows.items():
-            old = seen.get(key, UNKNOWN)
-            if old is UNKNOWN and not (index.table.serial and key[0] < 0):
-                values.add(UNKNOWN)
-            for one in (old, row):
-                if one is not UNKNOWN and one is not None:
-                    values.add(getattr(one, name))
-
-    def _is_empty(self, table: Table[Any]) -> bool:
+    def _is_empty(self, held: Held) -> bool:
         """Whether nobody ever wrote a row, so that there is nothing to look for."""
-        if table in self._waiting:
+        if held.before:
             return False
-        empty = self._empty.get(table)
-        if empty is None:
-            empty = self._empty[table] = self._execute(statements_of(table).any_row).get is None
-        return empty
+        if held.empty is None:
+            held.empty = self._execute(held.texts.any_row).get is None
+        return held.empty
 
     # --- writing
 
     def take(self, tx: Tx) -> None:
         """Let the writes of a command wait with those of its group."""
         for table, written in tx.writes.items():
-            if table in self._adds:
-                self.flush(table)
-            self._empty.pop(table, None)
-            if table.serial:
-                self._take_serial(table, written)
-                continue
-            if (new := tx.inserted.get(table)) is not None:
-                self._check_new(table, new)
-            for index, values in self._firsts.get(table, {}).items():
-                self._note_firsts(index, values, written)
-            if (waiting := self._waiting.get(table)) is None:
-                self._waiting[table] = written
+            held, new, rows = self._held[table], tx.inserted.get(table), written
+            if held.adds:
+                self._flush(held)
+            held.empty = None
+            if table.serial and new:
+                rows, new = self._numbered(written, new)
+            if new and len(new) == len(rows) and held.rows.keys().isdisjoint(rows):
+                held.before.update(dict.fromkeys(rows))
+                held.rows.update(rows)
             else:
-                waiting.update(written)
+                held.wait(rows, new or ())
+            if table is NODES:
+                self._note_tip(rows, mixed=held.mixed)
+            for index, values in held.firsts.items():
+                held.note_firsts(index, values, rows)
         for table, summed in tx.adds.items():
-            if table in self._waiting:
-                self.flush(table)
-            adds = self._adds.setdefault(table, {})
+            held = self._held[table]
+            if held.before:
+                self._flush(held)
             for key, row in summed.items():
-                adds[key] = added(table, adds[key], row) if key in adds else row
+                held.adds[key] = added(table, held.adds[key], row) if key in held.adds else row
 
-    def _check_new(self, table: Table[Any], keys: set[Key]) -> None:
-        """No row has these keys, unless it waits to be deleted: the file itself will say so."""
-        seen, waiting = self._seen[table], self._waiting.get(table)
-        if waiting and not waiting.keys().isdisjoint(keys):
-            if any(waiting.get(key) is not None for key in keys):
-                raise KeyTaken
-            keys = keys - waiting.keys()
-        if seen and any(seen.get(key) is not None for key in keys):
-            raise KeyTaken
-        seen.update(dict.fromkeys(keys))
+    def _numbered(self, written: dict[Key, Any], new: set[Key]) -> tuple[dict[Key, Any], set[Key]]:
+        """Rows of a serial table; new ones have keys of their own until the file gives some."""
+        fresh = [key for key in written if key in new]
+        given = {key: (-n,) for n, key in enumerate(fresh, self._inserted + 1)}
+        self._inserted += len(fresh)
+        return {given.get(key, key): row for key, row in written.items()}, set(given.values())
 
-    def _take_serial(self, table: Table[Any], written: dict[Key, Any]) -> None:
-        for index, values in self._firsts.get(table, {}).items():
-            self._note_firsts(index, values, written)
-        waiting = self._waiting.setdefault(table, {})
-        for key, row in written.items():
-            if row is not None and key[0] < 0:
-                self._inserted += 1
-                waiting[(-self._inserted,)] = row  # Until the file gives the key.
-            else:
-                waiting[key] = row
+    def _note_tip(self, nodes: dict[Key, NodeRow | None], *, mixed: bool) -> None:
+        """A command writes nodes: the newest of a session is remembered, if it is small."""
+        if not mixed:
+            key = next(reversed(nodes))
+            row = nodes[key]
+            if row is not None and len(row.body or b"") <= SMALL_BYTES:
+                self._tips[key[0]] = row
+                return
+        for number, _ in nodes:
+            self._tips.pop(number, None)
 
     def flush_all(self) -> None:
         """Write all that waits."""
-        for table in list(self._waiting):
-            self.flush(table)
-        for table in list(self._adds):
-            self.flush(table)
+        for held in self._held.values():
+            if held.before or held.adds:
+                self._flush(held)
 
-    def _flush_waiting(self, table: Table[Any]) -> None:
-        if table in self._waiting or table in self._adds:
-            self.flush(table)
-
-    def flush(self, table: Table[Any]) -> None:
+    def _flush(self, held: Held) -> None:
         """Write what waits for a table."""
         try:
-            waiting = self._waiting.pop(table, None)
-            self._firsts.pop(table, None)
-            if waiting:
-                self._write(table, waiting)
-            adds = self._adds.pop(table, None)
-            if adds:
-                texts = statements_of(table)
-                self._run(texts.add, [texts.values(row) for row in adds.values()])
-                self._seen[table].clear()
+            if held.before:
+                self._write(held)
+            if held.adds:
+                texts = held.texts
+                self._run(texts.add, list(map(texts.values, held.adds.values())))
+                held.adds.clear()
+                held.rows.clear()
         except apsw.ConstraintError as error:
             raise KeyTaken from error
         except REFUSED as error:
             raise NotTaken from error
 
-    def _write(self, table: Table[Any], waiting: dict[Key, Any]) -> None:
+    def _write(self, held: Held) -> None:
         """Rows leave before others come, so that what is unique is free."""
-        texts, seen = statements_of(table), self._seen[table]
-        if len(waiting) == 1 and texts.change and not texts.movable:
-            ((key, row),) = waiting.items()
-            if row is not None and seen.get(key) is not None:
-                # Most of what a lone commit writes.
-                seen[key] = row
-                self._execute(texts.change, texts.changed(texts.values(row)))
-                return
-        work = sort(texts, seen, waiting)
-        if table is NODES:
-            self._note_tips(waiting)
-        if table in REMEMBERED:
-            seen.update(waiting)
+        table, texts, rows, before = held.table, held.texts, held.rows, held.before
+        if not held.mixed:
+            self._run(texts.insert, list(map(texts.inserted, map(rows.__getitem__, before))))
         else:
-            seen.clear()
-        if work.drops:
-            self._drop(table, work.drops)
-        for moved, rows in work.changes.items():
-            text, pick = texts.update(moved)
-            if text:
-                self._run(text, [pick(values) for values in rows])
-        if work.inserts:
+            work = sort(texts, before, rows)
+            if work.drops:
+                self._drop(table, work.drops)
+            for moved, changes in work.changes.items():
+                text, pick = texts.update(moved)
+                if text:
+                    self._run(text, list(map(pick, changes)))
             self._run(texts.insert, work.inserts)
-        if work.puts:
             self._run(texts.put, work.puts)
-
-    def _note_tips(self, nodes: dict[Key, NodeRow | None]) -> None:
-        """Rows of nodes are written: the newest of each session is remembered, if it is small."""
-        tips = self._tips
-        for (number, ord), row in nodes.items():
-            tip = tips.get(number)
-            if tip is not None and tip.ord > ord:
-                continue
-            if row is not None and len(row.body or b"") <= SMALL_BYTES:
-                tips[number] = row
-            elif tip is not None:
-                del tips[number]
+        if table not in REMEMBERED:
+            rows.clear()
+        held.written()
 
     def _drop(self, table: Table[Any], keys: list[Key]) -> None:
         """The newest row of a serial table is blanked: its key must never be given out again."""
