@@ -12,10 +12,8 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from functools import cache
-from itertools import chain, compress
-from types import UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
+from itertools import chain
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -238,7 +236,7 @@ def _room_left(value: Any, room: int, depth: int) -> int:
     """What a value leaves of the room at most: characters count as a byte; stops below zero."""
     items: Iterable[Any]
     if isinstance(value, msgspec.Struct):
-        items = compress(astuple(value), _may_be_long(type(value)))
+        items = _given(astuple(value))
     elif isinstance(value, dict):
         room -= len('"":0,') * len(value)
         items = chain(value, value.values())
@@ -250,8 +248,6 @@ def _room_left(value: Any, room: int, depth: int) -> int:
     if depth > 2 * DEPTH_MAX:
         raise RecursionError
     for item in items:
-        if item is None:
-            continue
         kind = type(item)
         if kind is str:
             room -= len(item)
@@ -262,17 +258,12 @@ def _room_left(value: Any, room: int, depth: int) -> int:
     return room
 
 
-@cache
-def _may_be_long(kind: type[msgspec.Struct]) -> list[bool]:
-    """Which fields of a record are not bounded by their types."""
-    return [not _is_short(one.type) for one in msgspec.structs.fields(kind)]
-
-
-def _is_short(type_: Any) -> bool:
-    """Whether a type has only numbers, truth values and words that are known."""
-    if isinstance(type_, UnionType) or get_origin(type_) is Union:
-        return all(map(_is_short, get_args(type_)))
-    return get_origin(type_) is Literal or type_ in _LEAVES
+def _given(values: tuple[Any, ...]) -> Iterable[Any]:
+    """Without most of what takes no room; not all objects can say whether they are true."""
+    try:
+        return list(filter(None, values))
+    except Exception:
+        return values
 
 
 def _refuse_size(size: int, field: str) -> NoReturn:

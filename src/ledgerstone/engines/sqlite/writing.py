@@ -118,7 +118,8 @@ class WritingRows(SqliteRows):
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__(connection)
         self._held = {table: Held(table) for table in TABLES}
-        self._passing = [held for table, held in self._held.items() if table not in REMEMBERED]
+        self._waiting: list[Held] = []
+        self._passing = [held.rows for table, held in self._held.items() if table not in REMEMBERED]
         self._kept = [self._held[table].rows for table in REMEMBERED]
         self._tips: dict[int, NodeRow] = {}
         """The newest node of a session, if it is small: the next one will be its child."""
@@ -136,8 +137,7 @@ class WritingRows(SqliteRows):
     def ended(self) -> None:
         """What was written, if anything, is in the file; large rows are not remembered."""
         self._version = self.connection.data_version()
-        for held in self._passing:
-            held.rows.clear()
+        any(map(dict.clear, self._passing))  # In one go: this is done for every commit.
         if len(self._sessions) > REMEMBERED_MAX:
             self._sessions.clear()
         if len(self._tips) > REMEMBERED_MAX:
@@ -151,6 +151,7 @@ class WritingRows(SqliteRows):
         """Know nothing: what was written, if anything, was undone."""
         for held in self._held.values():
             held.forget()
+        self._waiting.clear()
         self._tips.clear()
         self._sessions.clear()
         self._heads.clear()
@@ -275,6 +276,8 @@ class WritingRows(SqliteRows):
             held, new, rows = self._held[table], tx.inserted.get(table), written
             if held.adds:
                 self._flush(held)
+            if not held.before:
+                self._waiting.append(held)
             held.empty = None
             if table.serial and new:
                 rows, new = self._numbered(written, new)
@@ -291,6 +294,7 @@ class WritingRows(SqliteRows):
             held = self._held[table]
             if held.before:
                 self._flush(held)
+            self._waiting.append(held)
             for key, row in summed.items():
                 held.adds[key] = added(table, held.adds[key], row) if key in held.adds else row
 
@@ -314,9 +318,10 @@ class WritingRows(SqliteRows):
 
     def flush_all(self) -> None:
         """Write all that waits."""
-        for held in self._held.values():
+        for held in self._waiting:
             if held.before or held.adds:
                 self._flush(held)
+        self._waiting.clear()
 
     def _flush(self, held: Held) -> None:
         """Write what waits for a table."""
@@ -334,23 +339,27 @@ class WritingRows(SqliteRows):
             raise NotTaken from error
 
     def _write(self, held: Held) -> None:
-        """Rows leave before others come, so that what is unique is free."""
-        table, texts, rows, before = held.table, held.texts, held.rows, held.before
+        texts, rows, before = held.texts, held.rows, held.before
         if not held.mixed:
             self._run(texts.insert, list(map(texts.inserted, map(rows.__getitem__, before))))
         else:
-            work = sort(texts, before, rows)
-            if work.drops:
-                self._drop(table, work.drops)
-            for moved, changes in work.changes.items():
-                text, pick = texts.update(moved)
-                if text:
-                    self._run(text, list(map(pick, changes)))
-            self._run(texts.insert, work.inserts)
-            self._run(texts.put, work.puts)
-        if table not in REMEMBERED:
+            self._sort(held)
+        if held.table not in REMEMBERED:
             rows.clear()
         held.written()
+
+    def _sort(self, held: Held) -> None:
+        """Rows leave before others come, so that what is unique is free."""
+        texts = held.texts
+        work = sort(texts, held.before, held.rows)
+        if work.drops:
+            self._drop(held.table, work.drops)
+        for moved, changes in work.changes.items():
+            text, pick = texts.update(moved)
+            if text:
+                self._run(text, list(map(pick, changes)))
+        self._run(texts.insert, work.inserts)
+        self._run(texts.put, work.puts)
 
     def _drop(self, table: Table[Any], keys: list[Key]) -> None:
         """The newest row of a serial table is blanked: its key must never be given out again."""
