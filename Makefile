@@ -51,26 +51,25 @@ demo: $(READY) ## an agent is killed in the middle of a turn, and nothing is los
 	@$(BIN)/ledgerstone demo
 
 .PHONY: test
-test: $(READY) ## the whole test suite (KILLS=n for more crashes)
+test: sync ## the whole test suite (KILLS=n for more crashes)
 	@$(PYTEST) --dist worksteal -m "not nightly" --kills $(KILLS)
 
 .PHONY: faults
-faults: $(READY) ## every fault test at full size; writes the table into docs/reliability.md
+faults: sync ## every fault test at full size; writes the table into docs/reliability.md
 	@$(PYTEST) --dist worksteal -m faults --scale=full --kills=500 --timeout=3600 \
 		--scores-table=docs/reliability.md
 
 .PHONY: lint
-lint: $(READY) ## what `check` says about the text: style, types, layers, generated code
+lint: sync ## what `check` says about the text: style, types, layers
 	@echo "ruff check" && $(BIN)/ruff check --quiet $(CODE)
 	@echo "ruff format" && $(BIN)/ruff format --quiet --check $(CODE) \
 		|| { $(BIN)/ruff format --check $(CODE); exit 1; }
 	@echo "mypy --strict" && $(BIN)/mypy --no-error-summary $(TYPED)
 	@echo "lint-imports" && $(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.txt \
 		|| { cat $(VENV)/lint-imports.txt; exit 1; }
-	@echo "make_sync --check" && $(BIN)/python tools/make_sync.py --check
 
 .PHONY: check
-check: lint ## lint, types, layers, tidy, generated code, fast tests; some minutes
+check: lint ## lint, types, layers, tidy, fast tests; some minutes
 	@echo "tidy and fast tests" && $(PYTEST) -m "not slow and not crash and not nightly"
 
 .PHONY: check-all
@@ -99,12 +98,12 @@ bench: $(if $(PEERS),$(BENCH_VENV)/.ready,$(READY)) ## floors, peers and ours (P
 	@$(if $(PEERS),$(BENCH_VENV),$(VENV))/bin/python -m bench $(if $(PEERS),,--no-peers) $(ARGS)
 
 .PHONY: promises
-promises: $(READY) ## prove the promises and print, last, how many each backend keeps
+promises: sync ## prove the promises and print, last, how many each backend keeps
 	@$(PYTEST) -m "promise and not nightly" --promises \
 		--promises-require "$(REQUIRED)" --promises-backends "$(BACKENDS)"
 
 .PHONY: sync
-sync: $(READY) ## write api_sync anew from api
+sync: $(READY) ## write the blocking half of the API, api_sync, from api
 	@$(BIN)/python tools/make_sync.py
 
 .PHONY: format

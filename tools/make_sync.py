@@ -7,8 +7,8 @@ and comments, so that `__all__`, annotations in quotes and documentation name th
 Two kinds of files are written by hand for both faces and never translated: `x_async.py` and its
 twin `x_blocking.py`, both in api/. Importing from the first becomes importing from the second.
 
-    make_sync.py            write what changed, remove what has no source
-    make_sync.py --check    change nothing; exit 1 and name what is stale
+It runs when the package is built or installed (hatch_build.py) and before every lint and test; the
+result is not in the repository. It writes what changed and removes what has no source.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from __future__ import annotations
 import argparse
 import io
 import re
-import subprocess
 import sys
-import tempfile
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -78,7 +76,7 @@ class Translator:
     used: set[str] = field(default_factory=set)
 
     def translate(self, source: str) -> str:
-        """The blocking twin of one file, not yet formatted."""
+        """The blocking twin of one file."""
         pieces: list[str] = []
         done = 0
         for edit in sorted(self._edits(source), key=lambda edit: edit.start):
@@ -184,7 +182,7 @@ def is_translated(path: Path) -> bool:
 
 
 def translate_folder(source: Path, translator: Translator) -> dict[str, str]:
-    """The finished text of every generated file, by name."""
+    """The text of every generated file, by name."""
     results: dict[str, str] = {}
     for path in filter(is_translated, sorted(source.glob("*.py"))):
         try:
@@ -192,27 +190,7 @@ def translate_folder(source: Path, translator: Translator) -> dict[str, str]:
         except (CannotTranslate, SyntaxError, tokenize.TokenError) as error:
             raise CannotTranslate(f"{path}: {error}") from error
         results[path.name] = HEADER.format(name=path.name) + body
-    return formatted(results)
-
-
-def formatted(files: dict[str, str]) -> dict[str, str]:
-    """Put through ruff in a folder of its own, so that `--check` never touches the tree."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        run_ruff("check", "--fix", "--select", "I", folder)
-        run_ruff("format", folder)
-        return {name: (Path(folder) / name).read_text(encoding="utf-8") for name in files}
-
-
-def run_ruff(verb: str, *arguments: str) -> None:
-    config = str(ROOT / "pyproject.toml")
-    command = [sys.executable, "-m", "ruff", verb, "--quiet", "--no-cache", "--config", config]
-    done = subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise CannotTranslate(f"ruff {verb} refused the result:\n{done.stdout}{done.stderr}")
+    return results
 
 
 def differences(target: Path, expected: dict[str, str]) -> dict[Path, str | None]:
@@ -235,45 +213,37 @@ def apply(changes: dict[Path, str | None]) -> None:
     for path, text in changes.items():
         if text is None:
             path.unlink()
-            print(f"removed {path.name}: it has no source any more")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            print(f"wrote {path.name}")
 
 
 def unused_words(translator: Translator, file_count: int) -> list[str]:
     return sorted(WORDS.keys() - translator.used) if file_count > FEW_FILES else []
 
 
-def make(package: Path, *, check: bool) -> int:
-    """Bring `package`/api_sync up to date, or say what is stale; the answer is the exit status."""
+def make(package: Path) -> list[str]:
+    """Bring `package`/api_sync up to date; words of the table that stand nowhere in api/."""
     source, target = package / "api", package / "api_sync"
     translator = Translator()
     expected = translate_folder(source, translator)
-    changes = differences(target, expected)
-    unused = unused_words(translator, len(expected))
-    if check:
-        for path in changes:
-            print(f"stale: {path.parent.name}/{path.name} (run `make sync`)", file=sys.stderr)
-    else:
-        apply(changes)
-    for word in unused:
-        print(f"unused word in WORDS of tools/make_sync.py: {word}", file=sys.stderr)
-    return 1 if unused or (check and changes) else 0
+    apply(differences(target, expected))
+    return unused_words(translator, len(expected))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="change nothing, name what is stale")
     package = ROOT / "src" / "ledgerstone"
     parser.add_argument("--package", type=Path, default=package, help="the folder with api/")
     options = parser.parse_args()
     try:
-        return make(options.package, check=options.check)
+        unused = make(options.package)
     except CannotTranslate as error:
         print(error, file=sys.stderr)
         return 1
+    for word in unused:
+        print(f"unused word in WORDS of tools/make_sync.py: {word}", file=sys.stderr)
+    return 1 if unused else 0
 
 
 if __name__ == "__main__":
