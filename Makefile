@@ -11,8 +11,8 @@ KILLS ?= 100
 # The promises that `make promises` insists on, and where.
 REQUIRED ?= 1-204,220-230
 BACKENDS ?= memory,sqlite,file,postgres
-CODE := $(wildcard src testing tests tools bench examples)
-TYPED := $(wildcard src testing tests tools bench)
+CODE := hatch_build.py $(wildcard src testing tests tools bench examples)
+TYPED := hatch_build.py $(wildcard src testing tests tools bench)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 COMPILE := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -15,8 +14,4 @@ class WriteBlockingApi(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        spec = importlib.util.spec_from_file_location("make_sync", root / "tools" / "make_sync.py")
-        assert spec is not None and spec.loader is not None
-        module = sys.modules["make_sync"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.make(root / "src" / "ledgerstone")
+        run_path(str(root / "tools" / "make_sync.py"))["make"](root / "src" / "ledgerstone")
