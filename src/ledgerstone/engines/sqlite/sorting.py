@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ledgerstone.engines.sqlite.statements import Statements
 from ledgerstone.tables.table import Key
 from ledgerstone.tables.transaction import UNKNOWN
 
-
-class Work(NamedTuple):
-    """Rows as their columns hold them, by what becomes of them; changes by what moved."""
-
-    drops: list[Key]
-    changes: dict[Key, list[Key]]
-    inserts: list[Key]
-    puts: list[Key]
+Work = tuple[list[Key], dict[Key, list[Key]], list[Key], list[Key]]
+"""Rows as their columns hold them: keys to remove, changes by what moved, inserts, puts."""
 
 
 def sort(texts: Statements, before: dict[Key, Any], rows: dict[Key, Any]) -> Work:
     """What becomes of each row that waits, given what the file has."""
-    work = Work([], {}, [], [])
-    drops, changes, inserts, puts = work
+    drops: list[Key] = []
+    changes: dict[Key, list[Key]] = {}
+    inserts: list[Key] = []
+    puts: list[Key] = []
     values_of, serial, movable = texts.inserted, texts.table.serial, texts.movable
     for key, old in before.items():
         row = rows[key]
@@ -37,4 +33,4 @@ def sort(texts: Statements, before: dict[Key, Any], rows: dict[Key, Any]) -> Wor
         else:
             drops.append(texts.stored_key(key))
             inserts.append(values_of(row))
-    return work
+    return drops, changes, inserts, puts

@@ -13,6 +13,7 @@ import msgspec
 
 from ledgerstone.engines.sqlite.rows import SqliteRows, statements_of
 from ledgerstone.engines.sqlite.sorting import sort
+from ledgerstone.engines.sqlite.statements import Statements
 from ledgerstone.tables.graph import NODES, NodeRow
 from ledgerstone.tables.runs import KEPT_RUNS
 from ledgerstone.tables.schema import TABLES
@@ -300,10 +301,15 @@ class WritingRows(SqliteRows):
 
     def _numbered(self, written: dict[Key, Any], new: set[Key]) -> tuple[dict[Key, Any], set[Key]]:
         """Rows of a serial table; new ones have keys of their own until the file gives some."""
-        fresh = [key for key in written if key in new]
-        given = {key: (-n,) for n, key in enumerate(fresh, self._inserted + 1)}
-        self._inserted += len(fresh)
-        return {given.get(key, key): row for key, row in written.items()}, set(given.values())
+        rows, fresh = {}, set()
+        for key, row in written.items():
+            place = key
+            if key in new:
+                self._inserted += 1
+                place = (-self._inserted,)
+                fresh.add(place)
+            rows[place] = row
+        return rows, fresh
 
     def _note_tip(self, nodes: dict[Key, NodeRow | None], *, mixed: bool) -> None:
         """A command writes nodes: the newest of a session is remembered, if it is small."""
@@ -342,24 +348,34 @@ class WritingRows(SqliteRows):
         texts, rows, before = held.texts, held.rows, held.before
         if not held.mixed:
             self._run(texts.insert, list(map(texts.inserted, map(rows.__getitem__, before))))
-        else:
+        elif len(before) > 1 or not self._change(texts, before, rows):
             self._sort(held)
         if held.table not in REMEMBERED:
             rows.clear()
         held.written()
 
+    def _change(self, texts: Statements, before: dict[Key, Any], rows: dict[Key, Any]) -> bool:
+        """One row that stays in its places: most of what a lone commit changes."""
+        ((key, old),) = before.items()
+        row = rows[key]
+        if row is None or old is None or old is UNKNOWN or texts.moved(old, row):
+            return False
+        if texts.change:
+            self._execute(texts.change, texts.changed(texts.values(row)))
+        return True
+
     def _sort(self, held: Held) -> None:
         """Rows leave before others come, so that what is unique is free."""
         texts = held.texts
-        work = sort(texts, held.before, held.rows)
-        if work.drops:
-            self._drop(held.table, work.drops)
-        for moved, changes in work.changes.items():
+        drops, changes, inserts, puts = sort(texts, held.before, held.rows)
+        if drops:
+            self._drop(held.table, drops)
+        for moved, some in changes.items():
             text, pick = texts.update(moved)
             if text:
-                self._run(text, list(map(pick, changes)))
-        self._run(texts.insert, work.inserts)
-        self._run(texts.put, work.puts)
+                self._run(text, list(map(pick, some)))
+        self._run(texts.insert, inserts)
+        self._run(texts.put, puts)
 
     def _drop(self, table: Table[Any], keys: list[Key]) -> None:
         """The newest row of a serial table is blanked: its key must never be given out again."""
