@@ -17,7 +17,7 @@ from sessions s
       and n.body is not null and n.role is not null and n.deleted_us is null
     order by n.key desc limit cast(:limit as bigint)
   ) t on true
-where s.tenant = :tenant and s.id = :id and s.purged = 0
+where s.tenant = :tenant and s.id = :id
 
 -- name: read_whole(tenant, id, most)
 -- All messages of a session that never branched, has no amendments and at most so many nodes, in no
@@ -27,7 +27,7 @@ with o as materialized (
   select s.tenant, h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs,
     h.branched = 0 and h.amended = 0 and h.tip <= cast(:most as bigint) as is_plain
   from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
-  where s.tenant = :tenant and s.id = :id and s.purged = 0
+  where s.tenant = :tenant and s.id = :id
 )
 select o.number, o.leaf, o.tip, o.tip_seq, o.branched, o.amended, cast(null as text),
   cast(null as bytea), o.runs

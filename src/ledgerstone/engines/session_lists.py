@@ -1,19 +1,19 @@
 """Lists of sessions in one statement: the database joins, filters and sorts.
 
 What the handlers (handlers/session_lists.py) find piece by piece; they are the reference, and
-answer what is not asked here.
+answer what is not asked here. The statements are those of each database (sql/queries).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.sessions import session_of
 from ledgerstone.records.sessions import Page, Session
 from ledgerstone.rules.rows import RECENCY_SHIFT
-from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import Head, SessionRow
 from ledgerstone.tables.transaction import Tx
 
@@ -26,8 +26,11 @@ _ORDERS = {
     "-id": "last",
 }
 
+Pick: TypeAlias = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+"""The rows of a statement with conditional lines, over a transaction and by name."""
 
-async def list_sessions(tx: Tx, query: ListSessions) -> Any:
+
+async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
     """One page in the order asked for."""
     if query.where.metadata_contains is not None:
         return await HANDLERS[ListSessions](tx, query)
@@ -36,19 +39,20 @@ async def list_sessions(tx: Tx, query: ListSessions) -> Any:
         value, id = query.after
         given |= {"value": value, "id": id, "recency": value >> RECENCY_SHIFT}
     bounds = {"limit": query.limit + 1, "offset": query.offset}
-    rows = pick(tx, "listed_sessions", tenant=query.tenant, **bounds, **given)
+    rows = await pick(tx, "listed_sessions", tenant=query.tenant, **bounds, **given)
     found = [_session(query.tenant, row) for row in rows]
     total = None
     if query.total:
-        total = await count_sessions(tx, CountSessions(tenant=query.tenant, where=query.where))
+        counted = CountSessions(tenant=query.tenant, where=query.where)
+        total = await count_sessions(pick, tx, counted)
     return Page(found[: query.limit], len(found) > query.limit, None, total)
 
 
-async def count_sessions(tx: Tx, query: CountSessions) -> Any:
+async def count_sessions(pick: Pick, tx: Tx, query: CountSessions) -> Any:
     """How many sessions fit."""
     if query.where.metadata_contains is not None:
         return await HANDLERS[CountSessions](tx, query)
-    rows = pick(tx, "counted_sessions", tenant=query.tenant, **_filter(query.where))
+    rows = await pick(tx, "counted_sessions", tenant=query.tenant, **_filter(query.where))
     return rows[0][0]
 
 
@@ -63,17 +67,6 @@ def _filter(where: SessionFilter) -> dict[str, Any]:
         "created_before": where.created_before_us,
         "metadata": where.metadata_equals,
     }
-
-
-def pick(tx: Tx, name: str, **given: Any) -> list[tuple[Any, ...]]:
-    """The rows of a statement with conditional lines; arguments that are None are not given."""
-    known = frozenset(name for name, value in given.items() if value is not None)
-    text, bound = load("sqlite")[name].variant(known)
-    rows: Any = tx.rows
-    found: list[tuple[Any, ...]] = rows.connection.execute(
-        text, tuple(given[name] for name in bound)
-    ).fetchall()
-    return found
 
 
 def _session(tenant: str, row: tuple[Any, ...]) -> Session:

@@ -1,7 +1,7 @@
-"""Sums of what a whole tenant used, in one statement: the database adds up the days.
+"""Sums of what a tenant or a user used, in one statement: the database adds up the days.
 
 The handler (handlers/usage_sums.py) is the reference, and answers what is not asked here: sums of
-sessions and users, and those that begin or end in the middle of a day.
+sessions, and those that begin or end in the middle of a day.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.engines.sqlite.session_lists import pick
+from ledgerstone.engines.session_lists import Pick
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.rows import UsageDay
@@ -18,16 +18,19 @@ from ledgerstone.tables.transaction import Tx
 _PARTING = ("session", "user", "day")
 
 
-async def summarise_usage(tx: Tx, query: SummariseUsage) -> Any:
+async def summarise_usage(pick: Pick, tx: Tx, query: SummariseUsage) -> Any:
     """Sums per group."""
-    is_whole = query.session is None and query.user is None and "run" not in query.by
-    if not is_whole or list(rules.edge_days(query.since_us, query.until_us)):
+    if (
+        query.session is not None
+        or "run" in query.by
+        or list(rules.edge_days(query.since_us, query.until_us))
+    ):
         return await HANDLERS[SummariseUsage](tx, query)
     first, last = rules.whole_days(query.since_us, query.until_us)
     parts = {f"{'each' if name in query.by else 'no'}_{name}": True for name in _PARTING}
-    bounds = {"tenant": query.tenant, "first": first, "last": last}
+    bounds = {"tenant": query.tenant, "user": query.user, "first": first, "last": last}
     tally = rules.Tally()
-    for row in pick(tx, "summed_usage", **bounds, **parts):
+    for row in await pick(tx, "summed_usage", **bounds, **parts):
         session, user, day, model, provider, source, currency, *counts = row
         key = (day, model, provider, source, currency)
         group = rules.group_of(query.by, key, session, user, None)
