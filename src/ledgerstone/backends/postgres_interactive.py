@@ -21,6 +21,7 @@ from ledgerstone.backends.postgres_port import ConnectionLost, PgConnection, Pla
 from ledgerstone.backends.postgres_tx import PgTx, statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
+from ledgerstone.engines.postgres.brief_reads import AskedForMore, brief_rows, may_be_brief
 from ledgerstone.engines.postgres.handling import Before, answer, carry_out
 from ledgerstone.engines.postgres.rows import PostgresRows
 from ledgerstone.engines.postgres.writing import WritingRows
@@ -182,6 +183,10 @@ class Interactive:
         connection = await self.pool.connection(ends_s)
         tx = PgTx(connection, ends_s)
         try:
+            if self._brief and len(queries) == 1 and may_be_brief(queries[0]):
+                with suppress(AskedForMore):
+                    rows = await brief_rows(tx, queries[0])
+                    return [await answer(Tx(rows, self._clock.now_us()), queries[0])]
             await connection.script(_SNAPSHOT, tx.left_s())
             answers = [await self._answer(tx, query) for query in queries]
             with suppress(ConnectionLost):  # Nothing hangs on it any more.

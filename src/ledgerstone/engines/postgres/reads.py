@@ -5,16 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ledgerstone.backends.postgres_port import Texts, to_column
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
-from ledgerstone.commands.sessions import CountSessions, ListSessions
+from ledgerstone.commands.runs import GetRun
+from ledgerstone.commands.sessions import CountSessions, GetDocument, GetDocuments, ListSessions
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
+from ledgerstone.engines.postgres.rows import Asking, PostgresRows
 from ledgerstone.engines.postgres.verify import verify_store
 from ledgerstone.engines.session_lists import count_sessions, list_sessions
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.registry import Handler
+from ledgerstone.handlers.run_rows import read_run
 from ledgerstone.records.feed import FeedEntry
+from ledgerstone.records.runs import Run
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
 
@@ -22,9 +27,37 @@ from ledgerstone.tables.transaction import Tx
 async def pick(tx: Tx, name: str, **given: Any) -> list[tuple[Any, ...]]:
     """The rows of a statement with conditional lines; arguments that are None are not given."""
     text, bound = load("postgres")[name].variant_of(given)
-    rows: Any = tx.rows
-    found: list[tuple[Any, ...]] = await rows.asking.fetch(text, bound)
-    return found
+    return await _asking(tx).fetch(text, bound)
+
+
+def _asking(tx: Tx) -> Asking:
+    assert isinstance(tx.rows, PostgresRows)
+    return tx.rows.asking
+
+
+async def ask(asking: Asking, name: str, *bound: Any) -> list[tuple[Any, ...]]:
+    """The rows of a statement without such lines."""
+    return await asking.fetch(load("postgres")[name].text, bound)
+
+
+async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
+    """One of the session's documents."""
+    several = GetDocuments(tenant=query.tenant, sessions=(query.session,), name=query.name)
+    return (await get_documents(tx, several)).get(query.session)
+
+
+async def get_documents(tx: Tx, query: GetDocuments) -> dict[str, bytes]:
+    """The same of several sessions, in the order in which they were named."""
+    ids = Texts([to_column(id) for id in query.sessions])
+    rows = await ask(_asking(tx), "documents_of", query.tenant, ids, query.name)
+    found = dict[str, bytes](rows)
+    return {id: found[id] for id in query.sessions if id in found}
+
+
+async def get_run(tx: Tx, query: GetRun) -> Run | None:
+    """By id."""
+    rows = await ask(_asking(tx), "run_record", query.tenant, query.id)
+    return read_run(query.id, rows[0][0]) if rows else None
 
 
 async def read_feed(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
@@ -43,6 +76,9 @@ async def feed_end(tx: Tx, query: FeedEnd) -> int:
 
 
 OWN: dict[type, Handler[Any, Any]] = {
+    GetDocument: get_document,
+    GetDocuments: get_documents,
+    GetRun: get_run,
     ReadFeed: read_feed,
     FeedEnd: feed_end,
     ListSessions: partial(list_sessions, pick),

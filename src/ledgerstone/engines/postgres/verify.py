@@ -28,7 +28,7 @@ _KEY = re.compile(r"  primary key \(([\w, ]+)\)")
 _INDEX = re.compile(r"(?m)^create (unique )?index (\w+) on (\w+)")
 _OWNERS = ("head", "usage", "work")
 _MASKED = ("count", "reference", "space")
-"""Kinds of defects that are told whole of other tenants, and those of which it is not said where."""
+"""Kinds of defects that are told of other tenants too, and those of which it is not said where."""
 
 
 async def verify_store(tx: Tx, query: VerifyStore) -> Verified:
