@@ -18,13 +18,11 @@ from ledgerstone.tables.transaction import Tx
 _PARTING = ("session", "user", "day")
 
 
-async def summarise_usage(pick: Pick, tx: Tx, query: SummariseUsage) -> Any:
-    """Sums per group."""
-    if (
-        query.session is not None
-        or "run" in query.by
-        or list(rules.edge_days(query.since_us, query.until_us))
-    ):
+async def summarise_usage(pick: Pick, of_users: bool, tx: Tx, query: SummariseUsage) -> Any:
+    """Sums per group; `of_users`: the database finds those of one user without all others."""
+    is_whole = query.session is None and "run" not in query.by
+    is_whole = is_whole and (of_users or query.user is None)
+    if not is_whole or list(rules.edge_days(query.since_us, query.until_us)):
         return await HANDLERS[SummariseUsage](tx, query)
     first, last = rules.whole_days(query.since_us, query.until_us)
     parts = {f"{'each' if name in query.by else 'no'}_{name}": True for name in _PARTING}

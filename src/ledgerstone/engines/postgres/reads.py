@@ -83,6 +83,6 @@ OWN: dict[type, Handler[Any, Any]] = {
     FeedEnd: feed_end,
     ListSessions: partial(list_sessions, pick),
     CountSessions: partial(count_sessions, pick),
-    SummariseUsage: partial(summarise_usage, pick),
+    SummariseUsage: partial(summarise_usage, pick, True),
     VerifyStore: verify_store,
 }

@@ -30,7 +30,7 @@ async def pick(tx: Tx, name: str, **given: Any) -> list[tuple[Any, ...]]:
 OWN: dict[type, Handler[Any, Any]] = {
     ListSessions: partial(list_sessions, pick),
     CountSessions: partial(count_sessions, pick),
-    SummariseUsage: partial(summarise_usage, pick),
+    SummariseUsage: partial(summarise_usage, pick, False),
     VerifySession: verify_session,
     VerifyStore: verify_store,
 }

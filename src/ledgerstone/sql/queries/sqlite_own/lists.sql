@@ -43,7 +43,7 @@ where s.tenant = :tenant
   and s.created_us < :created_before -- if created_before
   and coalesce(s.metadata, cast('null' as blob)) = :metadata -- if metadata
 
--- name: summed_usage(tenant, user, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
+-- name: summed_usage(tenant, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
 -- Whole days of a tenant summed, in upper and lower bits, since sums of any size are exact in Python only;
 -- a column that nobody groups by is left empty and does not part the sums (engines/usage_sums.py).
 select
