@@ -60,7 +60,7 @@ class Lookups:
         text = self._finds.get(index)
         if text is None:
             conditions = [f"{expression(self.table, name)} = ?" for name in index.columns]
-            text = self.select(self._columns, index, [*conditions, *_where_of(index)])
+            text = self.select(self._columns, index, [*conditions, *where_of(index)])
             self._finds[index] = text
         return text
 
@@ -84,7 +84,7 @@ class Lookups:
             for sign, width in ((">", shape.after), ("<", shape.before)):
                 if width is not None:
                     conditions.append(_compared(rest[:width], sign))
-        conditions += _where_of(index)
+        conditions += where_of(index)
         if not index.unique:
             # Where the index leaves a choice, the key decides.
             places += [quoted(name) for name in self.key if quoted(name) not in places]
@@ -129,7 +129,8 @@ def expression(table: Table[Any], name: str) -> str:
     return quoted(name)
 
 
-def _where_of(index: Index[Any]) -> list[str]:
+def where_of(index: Index[Any]) -> list[str]:
+    """The condition of a partial index."""
     return [] if index.where is None else [f"({index.where})"]
 
 

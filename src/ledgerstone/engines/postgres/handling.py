@@ -9,22 +9,12 @@ import msgspec
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.engines.postgres import reads
+from ledgerstone.engines.postgres.fences import raise_fences
 from ledgerstone.engines.postgres.writing import NumberWanted, WritingRows
 from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.registry import Handler
 from ledgerstone.tables.transaction import Tx
-
-_SKIP_PLACES = "select ledger_skip_places()"
-
-
-async def raise_fences(tx: Tx, command: RaiseFences) -> Any:
-    """The feed skips, too, what may have been given out in the history that is lost."""
-    if not command.session:
-        assert isinstance(tx.rows, WritingRows)
-        await tx.rows.asking.fetch(_SKIP_PLACES, ())
-    return await HANDLERS[RaiseFences](tx, command)
-
 
 OWN: dict[type, Handler[Any, Any]] = {**reads.OWN, RaiseFences: raise_fences}
 """What PostgreSQL does in a way of its own."""

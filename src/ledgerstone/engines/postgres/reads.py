@@ -27,10 +27,11 @@ from ledgerstone.tables.transaction import Tx
 async def pick(tx: Tx, name: str, **given: Any) -> list[tuple[Any, ...]]:
     """The rows of a statement with conditional lines; arguments that are None are not given."""
     text, bound = load("postgres")[name].variant_of(given)
-    return await _asking(tx).fetch(text, bound)
+    return await asking_of(tx).fetch(text, bound)
 
 
-def _asking(tx: Tx) -> Asking:
+def asking_of(tx: Tx) -> Asking:
+    """The connection of a transaction."""
     assert isinstance(tx.rows, PostgresRows)
     return tx.rows.asking
 
@@ -49,14 +50,14 @@ async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
 async def get_documents(tx: Tx, query: GetDocuments) -> dict[str, bytes]:
     """The same of several sessions, in the order in which they were named."""
     ids = Texts([to_column(id) for id in query.sessions])
-    rows = await ask(_asking(tx), "documents_of", query.tenant, ids, query.name)
+    rows = await ask(asking_of(tx), "documents_of", query.tenant, ids, query.name)
     found = dict[str, bytes](rows)
     return {id: found[id] for id in query.sessions if id in found}
 
 
 async def get_run(tx: Tx, query: GetRun) -> Run | None:
     """By id."""
-    rows = await ask(_asking(tx), "run_record", query.tenant, query.id)
+    rows = await ask(asking_of(tx), "run_record", query.tenant, query.id)
     return read_run(query.id, rows[0][0]) if rows else None
 
 

@@ -13,8 +13,15 @@ from typing import Any
 from msgspec.structs import astuple
 
 from ledgerstone.backends.postgres_port import Blobs, Ints, Texts, to_column
-from ledgerstone.engines.statements import Lookups, packed, quoted
-from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.engines.statements import (
+    ORD_MASK,
+    Lookups,
+    expression,
+    packed,
+    quoted,
+    where_of,
+)
+from ledgerstone.tables.table import ORD_BITS, Index, Key, Table
 
 _ARRAYS = {"integer": "bigint[]", "text": "text[]", "blob": "bytea[]"}
 _PLACE = "ledger_pos_of(u.number)"
@@ -33,6 +40,7 @@ class Statements(Lookups):
         self.last = self.select(f"max({quoted(self.key[0])})", None, [])
         self.insert = self._insert()
         self.put = self._on_conflict([f"{name} = excluded.{name}" for name in rest])
+        """Rows that are there or not; none of a serial table, whose keys are given here."""
         sums = [quoted(name) for name in table.sums]
         self.add = self._on_conflict([f"{name} = t.{name} + excluded.{name}" for name in sums])
         self.update = self._update(rest)
@@ -42,8 +50,23 @@ class Statements(Lookups):
     def select(
         self, names: str, index: Index[Any] | None, conditions: list[str], end: str = ""
     ) -> str:
-        text = super().select(names, index, [self._of_tenant(index), *conditions], end)
-        return numbered(text, 1)
+        conditions = [self._of_tenant(index), *conditions, *self._within_session(index, conditions)]
+        return numbered(super().select(names, index, conditions, end), 1)
+
+    def find(self, index: Index[Any]) -> str:
+        """The row with a key of a unique index.
+
+        All its columns are compared as one: no other index fits that, however young the store is.
+        """
+        text = self._finds.get(index)
+        if text is None:
+            places = [expression(self.table, name) for name in index.columns]
+            row, given = ", ".join(places), ", ".join(f"${n}" for n in range(2, len(places) + 2))
+            same = [f"{place} = ${n}" for n, place in enumerate(places, start=2)]
+            between = [f"({row}) >= ({given})", f"({row}) <= ({given})"]
+            text = self.select(self._columns, index, [*same, *between, *where_of(index)])
+            self._finds[index] = text
+        return text
 
     def keeps_places(self, old: Any, row: Any) -> bool:
         """Whether a row stays where it was in all unique indexes."""
@@ -63,6 +86,14 @@ class Statements(Lookups):
         first = (index or self.table.primary).columns[0]
         leads = first == self.tenant or (self.table.serial and first == self.table.key[0])
         return f"{quoted(self.tenant)} = $1" + ("" if leads else ' collate "POSIX"')
+
+    def _within_session(self, index: Index[Any] | None, conditions: list[str]) -> list[str]:
+        """What keeps to a session without its half of a packed key, for an index that begins with
+        that: row-level security lets no operator through to an index that is not leakproof."""
+        half = expression(self.table, self.table.key[0])
+        if not self.table.packed or index is None or f"{half} = ?" not in conditions[:1]:
+            return []
+        return [f"key >= $2 << {ORD_BITS}", f"key <= ($2 << {ORD_BITS}) + {ORD_MASK}"]
 
     def _among(self) -> str:
         """The rows with the keys in some arrays."""
@@ -87,6 +118,8 @@ class Statements(Lookups):
         return f"{self.insert} on conflict ({', '.join(map(quoted, self.key))}) do {then}"
 
     def _update(self, names: list[str]) -> str:
+        if not names:
+            return ""  # A row that is there is what it was.
         changes = ", ".join(f"{name} = u.{name}" for name in names)
         same = [f"t.{quoted(name)} = u.{quoted(name)}" for name in self.key]
         return (

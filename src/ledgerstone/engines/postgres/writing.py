@@ -15,10 +15,10 @@ from ledgerstone.tables.transaction import UNKNOWN, Tx
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-_LOCK_SESSION = """
+LOCK_SESSION = """
 select h.number from sessions s join heads h on h.number = s.number and h.tenant = $1
 where s.tenant = $1 and s.id = $2 for no key update of h"""
-_LOCK_NUMBERS = """
+LOCK_NUMBERS = """
 select number from heads where number = any ($2::bigint[]) and tenant = $1 collate "POSIX"
 order by number for no key update"""
 _NUMBERS = """
@@ -66,7 +66,7 @@ class WritingRows(PostgresRows):
     async def find(self, index: Index[R], key: Key) -> R | None:
         if index is SESSIONS_BY_ID and key[1] not in self._named:
             self._named.add(key[1])
-            self._locked.update(number for (number,) in await self.fetch(_LOCK_SESSION, key[1:]))
+            self._locked.update(number for (number,) in await self.fetch(LOCK_SESSION, key[1:]))
         return await super().find(index, key)
 
     async def _lock(self, numbers: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class WritingRows(PostgresRows):
         missing = [number for number in numbers if number not in self._locked]
         if missing:
             texts = statements_of(HEADS)
-            await self.fetch(_LOCK_NUMBERS, texts.arrays(texts.key, [(one,) for one in missing]))
+            await self.fetch(LOCK_NUMBERS, texts.arrays(texts.key, [(one,) for one in missing]))
             self._locked.update(missing)
 
     def number(self) -> int:
@@ -119,9 +119,9 @@ class WritingRows(PostgresRows):
                 gone.append(texts.stored_key(key))
             elif key in new or old is None or (table.serial and key[0] < 0):
                 inserts.append(texts.values(row))
-            elif old is UNKNOWN:
+            elif old is UNKNOWN and not table.serial:
                 puts.append(texts.values(row))
-            elif texts.keeps_places(old, row):
+            elif old is UNKNOWN or texts.keeps_places(old, row):
                 updates.append(texts.values(row))
             else:
                 gone.append(texts.stored_key(key))
@@ -129,7 +129,7 @@ class WritingRows(PostgresRows):
         if gone:
             drops.append(Write(texts.delete, texts.arrays(texts.key, gone)))
         for text, rows in ((texts.update, updates), (texts.insert, inserts), (texts.put, puts)):
-            if rows:
+            if rows and text:
                 writes.append(Write(text, texts.arrays(texts.names, rows)))
 
     async def _send(self, writes: list[Write], answer: str) -> None:
