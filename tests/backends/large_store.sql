@@ -1,13 +1,14 @@
 -- A store that is large enough for a wrong plan to show: {sessions} sessions of 20 tenants. One of
 -- a hundred, the first too, is long.
 
-insert into sessions (tenant, id, incarnation, "user", app, status, created_us, recency, parent)
-select 't' || n % 20, 's' || n, 1, 'u' || n % 100, 'a', 'active', n, n,
+insert into sessions (tenant, id, "user", app, status, created_us, recency, parent)
+select 't' || n % 20, 's' || n, 'u' || n % 100, 'a', 'active', n, n,
   case when n % 10 = 0 then 's' || n - 1 end
 from generate_series(1, {sessions}) n;
 
-insert into heads (tenant, number, revision, ord, leaf, tip, tip_seq, updated_us, touched_us, link)
-select tenant, number, 100, 300, 300, 300, 300, created_us, created_us, '' from sessions;
+insert into heads (tenant, number, incarnation, revision, ord, leaf, tip, tip_seq, updated_us,
+  touched_us, link)
+select tenant, number, 1, 100, 300, 300, 300, 300, created_us, created_us, '' from sessions;
 
 insert into nodes (tenant, key, parent, seq, role, kind, label, run, created_us, id, body)
 select tenant, (number << 32) + o, case when o % 100 = 0 then o - 10 else o - 1 end, o, o % 3,

@@ -17,9 +17,10 @@ from ledgerstone.commands.sessions import (
     PutSession,
 )
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.sessions import Session
-from ledgerstone.sql.handlers import WRITES
 
+WRITES = [kind for kind in HANDLERS if issubclass(kind, Command)]
 NEW = Session(id="s")
 MAKERS: list[Command[typing.Any]] = [
     CreateSession(tenant="t", session=NEW),

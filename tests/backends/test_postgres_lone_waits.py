@@ -32,7 +32,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     return Ways(monkeypatch)
 
 
-DELETED = "with h as (update heads set touched_us = touched_us) update sessions set deleted_us = 1"
+DELETED = "update heads set deleted_us = 1"
 BOUNDED = """
 insert into budgets select 'default', 'b', 'tenant', '',
   convert_to('{"id":"b","scope":"tenant","tokens":10,"mode":"refuse_commit"}', 'utf8'), 0, 0, 0

@@ -1,174 +1,30 @@
-"""Planned commands, without a server: what a plan records is what the handler would have written.
-
-A store over SQLite (named_statements.py) whose hot commands are planned: the handler runs over what
-is known of the session, and the recorded writes are carried out afterwards. It must answer, and
-keep, what the model does.
-"""
+"""Planned commands, without a server: what a plan records, and how it travels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import apsw
 import msgspec
 import pytest
 
-from ledgerstone.backends.postgres_apply import SECTIONS, Asked, Parcel, read_answer, stamp
+from ledgerstone.backends.postgres_apply import Asked, Parcel, read_answer, stamp
 from ledgerstone.backends.postgres_heads import Heads, Known, keep_run
-from ledgerstone.backends.postgres_line import Job, session_of, takes
-from ledgerstone.backends.postgres_plan import MAKES_RUN, USES, Plan, Unplanned, plan
-from ledgerstone.clock import ManualClock
-from ledgerstone.commands import Command, Guard
+from ledgerstone.backends.postgres_line import Job, takes
+from ledgerstone.backends.postgres_plan import MAKES_RUN, USES, Unplanned, plan
+from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.commands.work import EnqueueWork, NewBatch
 from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
-from ledgerstone.ports.backend import Backend
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
 from ledgerstone.sql.tx import Row
-from ledgerstone.testing.wrappers import Wrapper
-from ledgerstone.trampoline import run_now
-from tests.backends.named_statements import NamedStatements, NamedTx
-from tests.machine.test_machine import run
 
-EXAMPLES = 40
 NOW_US = 1_700_000_000_000_000
 
-
-class Planned(Wrapper):
-    """A store that carries out the recorded writes of a plan, not the handler's own."""
-
-    def __init__(self, inner: NamedStatements, clock: ManualClock) -> None:
-        super().__init__(inner)
-        self.clock = clock
-        self.planned = 0
-
-    def write(self, command: Command[Any]) -> Any:
-        assert isinstance(self.inner, NamedStatements)
-        made = None
-        if takes(command):
-            made = self._plan(self.inner.connection, command)
-        if made is None:
-            return self.inner.write(command)
-        self.planned += 1
-        if made.error is not None:
-            raise made.error
-        carry_out(self.inner.connection, made)
-        return made.answer
-
-    def _plan(self, connection: apsw.Connection, command: Command[Any]) -> Plan | None:
-        """What the server would look at, asked of SQLite; None when it would say something else."""
-        tx = NamedTx(connection)
-        key = session_of(command)
-        head = run_now(tx.one("find_head", *key))
-        if head is None:
-            return None
-        try:
-            made = plan(command, key, known_of(tx, head, command), self.clock.now_us())
-        except Exception:
-            return None
-        if isinstance(command, CommitTurn):
-            run_id = None if command.run is None else command.run.id
-            found = run_now(tx.one("find_commit", *key, command.turn, run_id))
-            assert found is not None
-            turn_known, run_known, bounded = found[-4:-1]
-            if turn_known or (made.flags & MAKES_RUN and run_known):
-                return None
-            if made.flags & USES and bounded:
-                return None
-        return made if is_free(tx, made) else None
-
-
-def known_of(tx: NamedTx, head: Row, command: Command[Any]) -> Known:
-    tip = run_now(tx.one("id_at", (head[0] << 32) + head[6]))
-    runs: dict[str, Row] = {}
-    if isinstance(command, CommitTurn) and command.run is not None:
-        for row in run_now(tx.all("find_runs", command.tenant, command.run.id)):
-            if row[0] >> 32 == head[0] and row[3] is not None:
-                runs[command.run.id] = row
-    state = run_now(tx.one("get_document", head[0], "state"))
-    return Known(
-        head, 7, None if tip is None else tip[0], runs, None if state is None else state[0]
-    )
-
-
-def is_free(tx: NamedTx, made: Plan) -> bool:
-    """Whether the ids of nodes and batches are."""
-    number = made.before.head[0]
-    for row in made.writes.get("insert_node", ()):
-        if run_now(tx.one("find_place", number, row[11])) is not None:
-            return False
-    for row in made.writes.get("insert_batch", ()):
-        if run_now(tx.pick("find_batch", number=number, id=row[5])):
-            return False
-        if row[6] and run_now(tx.pick("find_batch", number=number, source_key=row[6])):
-            return False
-    return True
-
-
-def carry_out(connection: apsw.Connection, made: Plan) -> None:
-    tx = NamedTx(connection)
-    tx.now_us = made.now_us
-    connection.execute("BEGIN IMMEDIATE")
-    head = made.after.head
-    if head is not made.before.head:
-        run_now(tx.run("move_head", head[0], *head[3:15], *head[20:28]))
-        run_now(tx.run("set_lease", head[0], *head[15:20]))
-        run_now(tx.run("count_enqueued", head[0], head[28]))
-    for section in SECTIONS:
-        for row in made.writes.get(section.statement, ()):
-            _DETOURS.get(section.statement, _plainly)(tx, section.statement, row)
-    connection.execute("COMMIT")
-
-
-def _plainly(tx: NamedTx, statement: str, row: Row) -> None:
-    assert run_now(tx.run(statement, *row)) is not None
-
-
-def _unsealed(tx: NamedTx, statement: str, row: Row) -> None:
-    run_now(tx.run(statement, *row, None))
-
-
-def _added(tx: NamedTx, statement: str, row: Row) -> None:
-    tenant = tx.execute("select tenant from sessions where number = ?", (row[0],)).fetchone()
-    assert tenant is not None
-    if not run_now(tx.run("add_usage_day", *row)):
-        assert run_now(tx.run("begin_usage_day", *row, tenant[0]))
-
-
-def _settled(tx: NamedTx, statement: str, row: Row) -> None:
-    run_now(tx.run("drop_empty", *row[:2]))
-    run_now(tx.run(statement, *row))
-
-
-_DETOURS: dict[str, Callable[[NamedTx, str, Row], None]] = {
-    "save_run": _unsealed,
-    "change_run": _unsealed,
-    "add_usage_day": _added,
-    "settle_ready": _settled,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_recorded_writes_are_those_of_the_handler(seed: int) -> None:
-    counted = []
-
-    def make(clock: ManualClock) -> Backend:
-        subject = Planned(NamedStatements(clock), clock)
-        counted.append(subject)
-        return subject
-
-    run(make, seed, EXAMPLES)
-    assert sum(subject.planned for subject in counted) > EXAMPLES
-
-
-# --- single plans
 
 KEY = ("default", "s")
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends import postgres_interactive, postgres_reads
-from ledgerstone.backends.postgres_many import CHUNK_ROWS, ManyInsert, in_chunks
-from ledgerstone.backends.postgres_reads import TAIL_MAX, may_be_brief
+from ledgerstone.backends import postgres_interactive
 from ledgerstone.commands.nodes import ReadMessages
-from ledgerstone.sql.catalogue import load
+from ledgerstone.engines.postgres import brief_reads
+from ledgerstone.engines.postgres.brief_reads import TAIL_MAX, may_be_brief
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, read: Any) -> tuple[Any, Any]:
@@ -28,7 +27,7 @@ def test_the_last_messages_of_sessions_of_all_kinds(
 ) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
-    monkeypatch.setattr(postgres_reads, "WHOLE_MAX", 9)
+    monkeypatch.setattr(brief_reads, "WHOLE_MAX", 9)
     with Store.open(postgres_url) as store:
         for n in range(12):
             session = f"s{n}"
@@ -92,31 +91,3 @@ def test_only_main_is_brief() -> None:
     assert not may_be_brief(ReadMessages(tenant="t", session="s", first=1))
     assert not may_be_brief(ReadMessages(tenant="t", session="s", last=TAIL_MAX + 1))
     assert not may_be_brief(ReadMessages(tenant="t", session="s", last=1, branch="b"))
-
-
-def test_which_statements_take_many_rows_at_once() -> None:
-    texts = {name: statement.text for name, statement in load("postgres").items()}
-    node = ManyInsert.of(texts["insert_node"])
-    assert node is not None
-    row = tuple(range(14))
-    text, columns = node.call([row, (*row[:3], None, *row[4:])])
-    assert text.endswith("on conflict do nothing")
-    assert columns[3] == [3, None]
-    text, columns = node.call([(1, None, *row[2:]), (2, None, *row[2:])])
-    assert "select u.c0, null, u.c2" in text
-    assert len(columns) == 13
-    assert ManyInsert.of(texts["tombstone"]) is None
-    document = ManyInsert.of(texts["put_document"])
-    assert document is not None
-    assert document.fits([(1, "a", b"x"), (1, "b", b"x"), (2, "a", b"x")])
-    assert not document.fits([(1, "a", b"x"), (1, "a", b"y")]), "it would meet its own row"
-    assert node.fits([row, row])
-
-
-def test_chunks_are_bounded_and_lose_nothing() -> None:
-    rows = [(n, b"x" * 1000) for n in range(3 * CHUNK_ROWS + 7)]
-    parts = in_chunks(rows)
-    assert [row for part in parts for row in part] == rows
-    assert max(len(part) for part in parts) == CHUNK_ROWS
-    assert [len(part) for part in in_chunks([(1, b"x" * 9_000_000)] * 3)] == [1, 1, 1]
-    assert in_chunks([]) == []

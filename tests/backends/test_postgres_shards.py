@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.migrate import functions, migrations
-from tests.backends.statement_variants import variants
+from tests.backends.generated import GENERATED, named
 
 # Tables with a row, or many, per session, and the column that says whose it is.
 KEYED = {"nodes": "key", "amendments": "key", "runs": "key", "sessions": "id"}
@@ -24,9 +23,10 @@ OF_SESSIONS = sorted(
     for name, body in re.findall(r"(?ms)^create table (\w+) \((.*?)^\)", step.text)
     if name in KEYED or re.search(r"(?m)^  number bigint", body)
 )
-READS = ["find_head", "find_commit", "find_outline", "read_tail", "lock_head", "lock_number"]
-READS += ["get_documents", "read_whole", "read_feed", "read_session_feed", "commit_alone"]
-READS += ["enqueue_alone", "claim_alone", "complete_alone"]
+OF_STORE = {"count_rows", "list_tenants", "verified_tenants"}
+"""Reports over all tenants, which only an operator asks for."""
+OF_TENANT = {"feed_end 0", "raise_fences 0"}
+"""What is of no single session."""
 _NO_ALIAS = "where set values on join order limit left cross union for select offset group using do"
 _USE = re.compile(
     r"\b(?:from|join|update|into|using)\s+(\w+)(?:\s+as)?"
@@ -73,10 +73,7 @@ HOT = [
     if name not in COLD
 ]
 HOT += [
-    use
-    for name in READS
-    for text in variants(load("postgres")[name])
-    for use in uses_of(name, text)
+    use for name, text in named() if name.split()[0] not in OF_STORE for use in uses_of(name, text)
 ]
 
 
@@ -95,18 +92,31 @@ def is_bound(use: Use, *columns: str) -> bool:
     )
 
 
-def named(use: Use) -> str:
+def label(use: Use) -> str:
     return f"{use.where}-{use.table}-{use.alias}"
 
 
-@pytest.mark.parametrize("use", HOT, ids=named)
+@pytest.mark.parametrize("use", [use for use in HOT if use.where not in OF_TENANT], ids=label)
 def test_every_row_is_found_by_its_session(use: Use) -> None:
     assert is_bound(use, "number", "key", "id"), use.text
 
 
-@pytest.mark.parametrize("use", HOT, ids=named)
+@pytest.mark.parametrize("use", HOT, ids=label)
 def test_every_row_is_found_by_its_tenant(use: Use) -> None:
     assert is_bound(use, "realm" if use.table == "runs" else "tenant"), use.text
+
+
+def test_every_generated_statement_names_its_tenant() -> None:
+    """As its first parameter, and in the columns of what it inserts."""
+    for name, text in GENERATED.items():
+        plain = text.replace('"', "")
+        inserted = re.match(r"insert into \w+ as t \((.*?)\) select (.*) from unnest", plain)
+        if inserted is not None:
+            places = dict(zip(inserted[1].split(", "), inserted[2].split(", "), strict=True))
+            assert places["realm" if name.startswith("runs ") else "tenant"] == "$1", text
+        else:
+            column = r"realm" if name.startswith("runs ") else r"tenant"
+            assert re.search(rf"(where|and) (\w\.)?{column} = \$1\b", plain), text
 
 
 def test_the_statements_of_a_turn_are_looked_at() -> None:

@@ -16,11 +16,9 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from ledgerstone.sql import catalogue
-from ledgerstone.sql.catalogue import Statement, load
 from ledgerstone.sql.migrate import functions, migrations
 from ledgerstone.testing.servers.places import Places
-from tests.backends.statement_variants import variants
+from tests.backends.generated import GENERATED, named
 
 # bigint, text, bytea; text[], varchar[], bigint[], bytea[]; jsonb, which is text to both drivers;
 # xid, which is a whole number to them.
@@ -28,6 +26,7 @@ KNOWN_TYPES = {20, 25, 17, 1009, 1015, 1016, 1001, 3802, 28}
 # Role, run and count of new rows are short: integer and smallint.
 NARROW_TYPES = {23, 21}
 NARROW_ROWS = re.compile(r"insert into (nodes|turns) ")
+TEXTS = GENERATED | dict(named())
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +45,39 @@ def prepare(connection: psycopg.Connection[Any], text: str) -> tuple[str, list[i
     return "", [seen.param_type(n) for n in range(seen.nparams)]
 
 
-@pytest.mark.parametrize("name", sorted(load("postgres")))
-def test_every_variant_is_understood(connection: psycopg.Connection[Any], name: str) -> None:
-    for text in variants(load("postgres")[name], pairs=True):
+def test_every_statement_is_understood(connection: psycopg.Connection[Any]) -> None:
+    for text in TEXTS.values():
         complaint, types = prepare(connection, text)
         assert complaint == "", f"{text}\n{complaint}"
         narrow = NARROW_TYPES if NARROW_ROWS.match(text) else set()
         assert set(types) <= KNOWN_TYPES | narrow, f"{text}\n{types}"
 
 
-@pytest.mark.parametrize("name", sorted(load("postgres")))
-def test_no_parameter_is_left_out(name: str) -> None:
+def test_no_parameter_is_left_out() -> None:
     """Gaps in the numbers would be parameters that nobody can give a type."""
-    for text in variants(load("postgres")[name]):
+    for text in TEXTS.values():
         used = {int(number) for number in re.findall(r"\$(\d+)", text)}
         assert used == set(range(1, len(used) + 1)), text
+
+
+# What is planned is carried out by the server itself, under locks of one session.
+PLANNED = {"commit_alone", "enqueue_alone", "claim_alone", "complete_alone"}
+_CALL = re.compile(r"\b([a-z_]+)\(")
+
+
+def conditions(text: str) -> str:
+    """What follows the first condition of a text."""
+    return re.split(r"\bwhere\b", text, maxsplit=1)[-1] if "where" in text else ""
+
+
+def test_no_condition_calls_what_is_volatile(connection: psycopg.Connection[Any]) -> None:
+    """It would be called for every row, and no shard could be chosen by it."""
+    said = connection.execute("select distinct proname from pg_proc where provolatile = 'v'")
+    volatile = {name for (name,) in said.fetchall()}
+    assert {"ledger_pos_of", "ledger_clock"} <= volatile
+    for name, text in TEXTS.items():
+        if name.split()[0] not in PLANNED:
+            assert not volatile & {*_CALL.findall(conditions(text))}, text
 
 
 def test_the_other_driver_understands_them_too(postgres_places: Places) -> None:
@@ -68,9 +85,8 @@ def test_the_other_driver_understands_them_too(postgres_places: Places) -> None:
         settings = {"search_path": "ledgerstone"}
         connection = await asyncpg.connect(url, server_settings=settings)
         try:
-            for statement in load("postgres").values():
-                for text in variants(statement):
-                    await connection.prepare(text)
+            for text in TEXTS.values():
+                await connection.prepare(text)
         finally:
             await connection.close()
 
@@ -97,35 +113,3 @@ def test_the_schema_may_have_any_name(postgres_places: Places) -> None:
 def test_functions_may_be_applied_again(connection: psycopg.Connection[Any]) -> None:
     for text in functions("postgres"):
         connection.execute(text)
-
-
-def _statements(monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> dict[str, Statement]:
-    def sql_files(*folder: str) -> list[tuple[str, str]]:
-        return [("x.sql", files.get("/".join(folder), ""))]
-
-    monkeypatch.setattr(catalogue, "sql_files", sql_files)
-    return catalogue.load.__wrapped__("postgres")
-
-
-SHARED = "-- name: look(a, b)\nselect :a, :b\n"
-
-
-def test_an_override_has_the_name_and_the_arguments_of_a_shared_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    same = "-- name: look(a, b)\nselect :b, :a\n"
-    found = _statements(monkeypatch, {"queries/": SHARED, "queries/postgres": same})
-    assert found["look"].text == "select $2, $1"
-    for other in ("-- name: look(b, a)\nselect :b, :a\n", "-- name: see(a)\nselect :a\n"):
-        with pytest.raises(ValueError, match="no shared query"):
-            _statements(monkeypatch, {"queries/": SHARED, "queries/postgres": other})
-
-
-def test_what_only_one_database_is_asked_has_a_name_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    own = "-- name: see(a)\nselect :a\n"
-    found = _statements(monkeypatch, {"queries/": SHARED, "queries/postgres_own": own})
-    assert found["see"].text == "select $1"
-    with pytest.raises(ValueError, match="two queries are named look"):
-        _statements(monkeypatch, {"queries/": SHARED, "queries/postgres_own": SHARED})

@@ -17,17 +17,18 @@ import msgspec
 import pytest
 
 from ledgerstone import AsyncStore, user
-from ledgerstone.backends import postgres, postgres_verify, sqlite
+from ledgerstone.backends import postgres, sqlite
 from ledgerstone.clock import ManualClock
-from ledgerstone.commands import Query
+from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres import handling as postgres_handling
 from ledgerstone.engines.sqlite import reads as sqlite_reads
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend
-from ledgerstone.sql import handlers as sql_handlers
+from ledgerstone.sql import handlers as planned
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Wrapper
 from tests.conformance.conftest import bed_of
@@ -36,12 +37,11 @@ from tests.faults.api_calls import WRITES, prepare
 DEFECTS: tuple[type[Exception], ...] = (
     AttributeError, TypeError, AssertionError, KeyError, IndexError, ZeroDivisionError, ValueError,
 )  # fmt: skip
-SQL = (sql_handlers.READS, sql_handlers.WRITES)
 REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
     "file": (HANDLERS,),
     "sqlite": (HANDLERS, sqlite_reads.OWN),
-    "postgres": (*SQL, postgres_verify.READS),
+    "postgres": (HANDLERS, postgres_handling.OWN, planned.WRITES),
 }
 # Bytes in the database, and a copy without rows, which has no part that is carried out.
 NOT_IN_FILES = (PutChunk, ImportRows)
@@ -158,7 +158,7 @@ def test_a_defect_after_the_writes_leaves_nothing_written(
     for name, call in WRITES.items():
         with monkeypatch.context() as patch:
             defects = Defects(backend, patch)
-            for kind in sql_handlers.WRITES:
+            for kind in [kind for kind in HANDLERS if issubclass(kind, Command)]:
                 defects.plant(kind, error, late=True)
             raised = _raised(call, backend.store)
             # Else it was refused before, or by the handler itself.

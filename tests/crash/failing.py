@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
 from ledgerstone.handlers.registry import Handler
-from ledgerstone.sql import handlers as sql_handlers
-from ledgerstone.sql import tx as sql_tx
 from ledgerstone.tables.transaction import Tx
 
 Make = Callable[[], BaseException]
@@ -119,73 +117,44 @@ class WritingTrap:
         return answer
 
 
-class FailingTx:
-    """A transaction whose n-th statement raises, before or after it was carried out."""
+class FailingStatements:
+    """A connection whose n-th statement raises, before or after it was carried out."""
 
-    def __init__(self, inner: sql_tx.Tx, at: int, error: Make, *, after: bool) -> None:
+    def __init__(self, inner: Any, steps: Steps) -> None:
         self._inner = inner
-        self._at = at
-        self._error = error
-        self._after = after
-        self.count = 0
-        self.now_us = inner.now_us
+        self._steps = steps
 
-    async def _step(self, work: Awaitable[Any]) -> Any:
-        self.count += 1
-        if self.count == self._at and not self._after:
-            work.close()  # type: ignore[attr-defined]
-            raise self._error()
-        answer = await work
-        if self.count == self._at:
-            raise self._error()
+    async def fetch(self, text: str, arguments: Any) -> Any:
+        self._steps.before()
+        answer = await self._inner.fetch(text, arguments)
+        self._steps.after()
         return answer
-
-    async def one(self, query: str, *arguments: Any) -> sql_tx.Row | None:
-        return await self._step(self._inner.one(query, *arguments))
-
-    async def all(self, query: str, *arguments: Any) -> list[sql_tx.Row]:
-        return await self._step(self._inner.all(query, *arguments))
-
-    async def run(self, query: str, *arguments: Any) -> int:
-        return await self._step(self._inner.run(query, *arguments))
-
-    async def many(self, query: str, rows: Iterable[sql_tx.Row]) -> int:
-        return await self._step(self._inner.many(query, rows))
-
-    async def among(self, query: str, values: list[str], *arguments: Any) -> list[sql_tx.Row]:
-        return await self._step(self._inner.among(query, values, *arguments))
-
-    async def pick(self, query: str, **given: Any) -> list[sql_tx.Row]:
-        return await self._step(self._inner.pick(query, **given))
 
 
 class StatementTrap:
-    """Replaces a handler: a command that fits fails at statement `at`; all others go through."""
+    """Replaces a handler on PostgreSQL: a command that fits fails at statement `at`, of those that
+    its handler asks for and those that carry out its writes; all others go through."""
 
     def __init__(
-        self,
-        handler: sql_handlers.Handler,
-        fits: Callable[[Any], bool],
-        error: Make,
-        *,
-        after: bool,
+        self, handler: Handler[Any, Any], fits: Callable[[Any], bool], error: Make, *, after: bool
     ) -> None:
         self._handler = handler
         self._fits = fits
         self._error = error
         self._after = after
+        self._steps = Steps(0, error, after=after)
         self.at = 0
-        self.sprung = False
 
-    async def __call__(self, tx: sql_tx.Tx, command: Any) -> Any:
-        if not self.at or not self._fits(command):
-            return await self._handler(tx, command)
-        failing = FailingTx(tx, self.at, self._error, after=self._after)
-        self.sprung = False
-        try:
-            return await self._handler(failing, command)
-        finally:
-            self.sprung = failing.count >= self.at
+    @property
+    def sprung(self) -> bool:
+        return self._steps.count >= self.at
+
+    async def __call__(self, tx: Tx, command: Any) -> Any:
+        rows: Any = tx.rows
+        if self.at and self._fits(command) and not isinstance(rows.asking, FailingStatements):
+            self._steps = Steps(self.at, self._error, after=self._after)
+            rows.asking = FailingStatements(rows.asking, self._steps)
+        return await self._handler(tx, command)
 
 
 class Interrupter:

@@ -38,7 +38,7 @@ from ledgerstone.errors import (
     Timeout,
     Unavailable,
 )
-from ledgerstone.sql.handlers import READS, WRITES
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 
 SAID: dict[str, tuple[type[LedgerstoneError], bool]] = {
@@ -137,8 +137,8 @@ class Failing:
         self.calls = 0
 
     async def __call__(self, tx: Any, asked: Any) -> Any:
+        answer = await self._handler(tx, asked)  # It may be begun anew to number a session.
         self.calls += 1
-        answer = await self._handler(tx, asked)
         if self.left:
             self.left -= 1
             raise ServerSaid(self._state, "injected")
@@ -149,12 +149,12 @@ class Failing:
 def test_what_passes_is_tried_again(
     state: str, backend: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = Failing(WRITES[CommitTurn], state, 3)
-    monkeypatch.setitem(WRITES, CommitTurn, failing)
+    failing = Failing(HANDLERS[CommitTurn], state, 3)
+    monkeypatch.setitem(HANDLERS, CommitTurn, failing)
     answer = backend.write(commit_of("s", "t", "x"))
     assert (answer.revision, answer.replayed, failing.calls) == (1, False, 4)
-    reading = Failing(READS[GetHead], state, 3)
-    monkeypatch.setitem(READS, GetHead, reading)
+    reading = Failing(HANDLERS[GetHead], state, 3)
+    monkeypatch.setitem(HANDLERS, GetHead, reading)
     heads = backend.read([GetHead(tenant=TENANT, id="s")] * 2)
     assert [head.revision for head in heads] == [1, 1]
 
@@ -162,8 +162,8 @@ def test_what_passes_is_tried_again(
 def test_what_does_not_pass_is_told_after_a_few_times(
     backend: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = Failing(WRITES[CommitTurn], "40P01", 1000)
-    monkeypatch.setitem(WRITES, CommitTurn, failing)
+    failing = Failing(HANDLERS[CommitTurn], "40P01", 1000)
+    monkeypatch.setitem(HANDLERS, CommitTurn, failing)
     monkeypatch.setattr(postgres_interactive, "FIRST_PAUSE_S", 0.0)
     with pytest.raises(Busy) as caught:
         backend.write(commit_of("s", "t", "x"))
@@ -176,8 +176,8 @@ def test_what_does_not_pass_is_told_after_a_few_times(
 def test_anything_else_is_told_at_once(
     backend: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = Failing(WRITES[CommitTurn], "XX000", 1)
-    monkeypatch.setitem(WRITES, CommitTurn, failing)
+    failing = Failing(HANDLERS[CommitTurn], "XX000", 1)
+    monkeypatch.setitem(HANDLERS, CommitTurn, failing)
     with pytest.raises(BackendError, match="injected"):
         backend.write(commit_of("s", "t", "x"))
     assert failing.calls == 1

@@ -15,7 +15,7 @@ from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown, Unavailable
-from ledgerstone.sql.handlers import WRITES
+from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.testing.faults.cancels import MODES, Mode, cut_everywhere
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.scoreboard import Scale, Scoreboard
@@ -29,7 +29,8 @@ STATEMENTS_MAX = 100
 PLACES_MAX = 3000
 ENGINE = (
     *("postgres.py", "postgres_pool.py", "postgres_psycopg.py", "postgres_interactive.py"),
-    *("postgres_tx.py", "postgres_outcomes.py"),
+    *("postgres_tx.py", "postgres_outcomes.py", "postgres/handling.py", "postgres/rows.py"),
+    *("postgres/writing.py", "postgres/reads.py"),
 )
 OPEN = """
 select state, query from pg_stat_activity
@@ -83,9 +84,9 @@ def test_an_error_at_every_statement(
     title = f"{error.__name__} {'after' if after else 'before'} every statement: write"
     with scoreboard.line(title, "postgres") as line:
         trap = StatementTrap(
-            WRITES[CommitTurn], lambda one: one.turn.startswith("victim"), error, after=after
+            HANDLERS[CommitTurn], lambda one: one.turn.startswith("victim"), error, after=after
         )
-        monkeypatch.setitem(WRITES, CommitTurn, trap)
+        monkeypatch.setitem(HANDLERS, CommitTurn, trap)
         for n in range(1, STATEMENTS_MAX):
             trap.at = n
             outcome = within(partial(backend.write, victim(n)))

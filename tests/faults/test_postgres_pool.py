@@ -21,6 +21,7 @@ from ledgerstone.backends.postgres_port import ConnectionLost
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import DeleteSession
+from ledgerstone.engines.postgres.handling import Before
 from ledgerstone.errors import Busy, LedgerstoneError, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.on_loop import OnLoop
@@ -330,11 +331,11 @@ def test_a_turn_that_was_lost_before_waits_for_the_standby(
 ) -> None:
     """A replay after a lost connection ends with a flush: what it found may be on one disk only."""
     interactive = backend._blocking.slow
-    answer = run_now(interactive._once(TURN, monotonic_s() + 5, True))
+    answer = run_now(interactive._once(TURN, monotonic_s() + 5, Before(lost=True)))
     assert answer.replayed
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         before = connection.execute("select pg_current_wal_lsn()").fetchone()
-        run_now(interactive._once(TURN, monotonic_s() + 5, True))
+        run_now(interactive._once(TURN, monotonic_s() + 5, Before(lost=True)))
         after = connection.execute("select pg_current_wal_lsn()").fetchone()
     assert before != after
 

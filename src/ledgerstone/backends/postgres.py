@@ -45,7 +45,7 @@ from ledgerstone.ports.backend import Progress
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.feed import cursor_key
+from ledgerstone.sql.cursors import cursor_key
 from ledgerstone.trampoline import run_now
 
 if TYPE_CHECKING:

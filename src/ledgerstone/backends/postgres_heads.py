@@ -91,11 +91,11 @@ def keep_run(runs: dict[str, Row], id: str, row: Row) -> dict[str, Row]:
 def learn_made(heads: Heads, command: Command[Any], answer: Any, made: Row, xid: int) -> None:
     """A session that was just made is known: its first commit needs no question beforehand.
 
-    `made` are the arguments of `insert_head`. Commands that do more to a head are left out.
+    `made`: number, fence and time of its head. Commands that do more to a head are left out.
     """
     if not isinstance(command, _MAKING) or not isinstance(answer, Session):
         return
-    number, fence, updated_us, _ = made
+    number, fence, updated_us = made
     head = HeadRow(number, answer.incarnation, fence=fence, updated_us=updated_us)
     known = Known(msgspec.structs.astuple(head), xid & 0xFFFFFFFF, None, {}, None)
     heads.put((command.tenant, answer.id), known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_errors import FOREIGN, needs_fresh, repeats, translate
@@ -18,14 +18,17 @@ from ledgerstone.backends.postgres_locks import locks_of
 from ledgerstone.backends.postgres_outcomes import Outcomes, Sent
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import ConnectionLost, PgConnection, Place, ServerSaid
-from ledgerstone.backends.postgres_reads import AskedForMore, may_be_brief, read_briefly
 from ledgerstone.backends.postgres_tx import PgTx, statements
-from ledgerstone.backends.postgres_verify import READS
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
-from ledgerstone.errors import LedgerstoneError, NotSupported
-from ledgerstone.sql.handlers import WRITES
+from ledgerstone.engines.postgres.brief_reads import AskedForMore, brief_rows, may_be_brief
+from ledgerstone.engines.postgres.handling import Before, answer, carry_out
+from ledgerstone.engines.postgres.rows import PostgresRows
+from ledgerstone.engines.postgres.writing import WritingRows
+from ledgerstone.errors import LedgerstoneError
 from ledgerstone.sql.tx import Row
+from ledgerstone.tables.sessions import HEADS, SESSIONS
+from ledgerstone.tables.transaction import Tx
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,7 +94,7 @@ class Interactive:
 
     async def _again(
         self,
-        work: Callable[[W, float, bool], Coroutine[Any, Any, A]],
+        work: Callable[[W, float, Before], Coroutine[Any, Any, A]],
         what: W,
         ends_s: float | None = None,
         *,
@@ -111,28 +114,27 @@ class Interactive:
 
     async def _repeated(
         self,
-        work: Callable[[W, float, bool], Coroutine[Any, Any, A]],
+        work: Callable[[W, float, Before], Coroutine[Any, Any, A]],
         what: W,
         ends_s: float,
         lost: bool,
     ) -> A:
-        """Until it is done, the time is over, or others were faster too often.
-
-        The last argument of `work` says that a connection was lost before.
-        """
+        """Until it is done, the time is over, or others were faster too often."""
+        before = Before(lost=lost)
         try:
             for n in range(1, LOST_ROUNDS + 1):
                 try:
-                    return await work(what, ends_s, lost)
+                    return await work(what, ends_s, before)
                 except (ConnectionLost, ServerSaid) as error:
                     pause_s = min(FIRST_PAUSE_S * 2**n, LAST_PAUSE_S) * (0.5 + random.random())
                     last = n >= (LOST_ROUNDS if isinstance(error, ConnectionLost) else ROUNDS)
                     if last or not repeats(error) or monotonic_s() + pause_s > ends_s:
                         raise
                     if needs_fresh(error):
-                        lost = True
+                        before.lost = True
                         self.pool.forget_idle()
                         self._outcomes.doubt()
+                before.again = True
                 await self.pool.driver.pause(pause_s)
         except LedgerstoneError:
             raise
@@ -140,11 +142,11 @@ class Interactive:
             raise translate(error, self.where) from error
         raise AssertionError("the last round answers or raises")
 
-    async def _once(self, command: Command[Any], ends_s: float, lost_before: bool) -> Any:
+    async def _once(self, command: Command[Any], ends_s: float, before: Before) -> Any:
         connection = await self.pool.connection(ends_s)
         lost = None
         try:
-            answer, sent = await self._run(connection, command, ends_s, lost_before)
+            answer, sent = await self._run(connection, command, ends_s, before)
             try:
                 left_s = max(ends_s - monotonic_s(), 0.001)
                 await connection.script("COMMIT", left_s * COMMIT_SHARE)
@@ -159,35 +161,32 @@ class Interactive:
         return answer
 
     async def _run(
-        self, connection: PgConnection, command: Command[Any], ends_s: float, lost_before: bool
+        self, connection: PgConnection, command: Command[Any], ends_s: float, before: Before
     ) -> tuple[Any, Sent]:
         """Everything but the COMMIT; what fails is rolled back."""
         tx = PgTx(connection, ends_s)
         try:
             await connection.script("BEGIN", tx.left_s())
             cluster = await self._outcomes.cluster(tx)
-            made: list[Row] = []
-            answer, (xid, timeline) = await lock_and_run(
-                connection, command, ends_s, self._clock, made
-            )
-            if lost_before:
+            done = await lock_and_run(tx, command, self._clock, strict=before.lost or before.again)
+            if before.lost:
                 # What it found already done may be on this server only: then its end waits.
                 await tx.one("wait_for_standby")
-            return answer, Sent(xid, timeline, *cluster, made[0] if made else None)
+            return done.answer, Sent(done.xid, done.timeline, *cluster, done.made)
         except Exception as error:
             await _roll_back(connection, tx, error)
             raise
 
     async def _read(
-        self, queries: Sequence[Query[Any]], ends_s: float, lost_before: bool
+        self, queries: Sequence[Query[Any]], ends_s: float, before: Before
     ) -> list[Any]:
         connection = await self.pool.connection(ends_s)
         tx = PgTx(connection, ends_s)
         try:
             if self._brief and len(queries) == 1 and may_be_brief(queries[0]):
                 with suppress(AskedForMore):
-                    now_us = self._clock.now_us()
-                    return [await read_briefly(connection, queries[0], now_us, ends_s)]
+                    rows = await brief_rows(tx, queries[0])
+                    return [await answer(Tx(rows, self._clock.now_us()), queries[0])]
             await connection.script(_SNAPSHOT, tx.left_s())
             answers = [await self._answer(tx, query) for query in queries]
             with suppress(ConnectionLost):  # Nothing hangs on it any more.
@@ -200,18 +199,14 @@ class Interactive:
             self.pool.give_back(connection)
 
     async def _answer(self, tx: PgTx, query: Query[Any]) -> Any:
-        handler = READS.get(type(query))
-        if handler is None:
-            raise NotSupported(type(query).__name__, "postgres")
         # Row-level security asks for the tenant; else only the time is missing now and then.
         if not self._brief or not self._clock.is_fresh():
             row = await tx.one("begin_read", query.tenant)
             assert row is not None
             self._clock.seen(row[0])
-        tx.now_us = self._clock.now_us()
-        return await handler(tx, query)
+        return await answer(Tx(PostgresRows(tx, query.tenant), self._clock.now_us()), query)
 
-    async def _ask(self, query: str, ends_s: float, lost_before: bool) -> list[tuple[Any, ...]]:
+    async def _ask(self, query: str, ends_s: float, before: Before) -> list[tuple[Any, ...]]:
         connection = await self.pool.connection(ends_s)
         try:
             left_s = max(ends_s - monotonic_s(), 0.001)
@@ -220,22 +215,20 @@ class Interactive:
             self.pool.give_back(connection)
 
 
-async def lock_and_run(
-    connection: PgConnection,
-    command: Command[Any],
-    ends_s: float,
-    clock: ServerClock,
-    made: list[Row] | None = None,
-) -> tuple[Any, tuple[int, str]]:
-    """Run a command in the transaction that is open; its answer, and that transaction's number.
+class Done(NamedTuple):
+    """An answer, the transaction it was made in, and the head of a session that was made."""
 
-    `made` is told the head of a session that was made.
-    """
-    handler = WRITES.get(type(command))
-    if handler is None:
-        raise NotSupported(type(command).__name__, "postgres")
+    answer: Any
+    xid: int
+    timeline: str
+    made: Row | None
+
+
+async def lock_and_run(
+    tx: PgTx, command: Command[Any], clock: ServerClock, *, strict: bool
+) -> Done:
+    """Run a command in the transaction that is open."""
     locks = locks_of(command)
-    tx = PgTx(connection, ends_s, locks.sessions)
     row = await tx.one(
         "begin_command",
         command.tenant,
@@ -248,12 +241,19 @@ async def lock_and_run(
         clock.given_us(),
     )
     assert row is not None
-    tx.now_us, xid, timeline = row
-    clock.seen(tx.now_us)
-    answer = await handler(tx, command)
-    if made is not None and tx.made is not None:
-        made.append(tx.made)
-    return answer, (xid, timeline)
+    now_us, xid, timeline, locked = row
+    clock.seen(now_us)
+    rows = WritingRows(tx, command.tenant, locked, locks.sessions)
+    found, done = await carry_out(rows, command, now_us, strict=strict)
+    return Done(found, xid, timeline, _made(done))
+
+
+def _made(tx: Tx) -> Row | None:
+    """Number, fence and time of the head of a session that was made."""
+    for (number,) in tx.inserted.get(SESSIONS, ()):
+        head = tx.writes[HEADS][number,]
+        return number, head.fence, head.updated_us
+    return None
 
 
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -57,7 +57,7 @@ class Joiner:
                 self._home = (await home())[0]
             for n in range(1, ROUNDS + 1):
                 try:
-                    return await self._once(command, connection, ends_s)
+                    return await self._once(command, connection, ends_s, strict=n > 1)
                 except ServerSaid as error:
                     if n == ROUNDS or error.sqlstate not in AGAIN:
                         raise
@@ -67,18 +67,20 @@ class Joiner:
             raise translate(error, self._target.shown) from error
         raise AssertionError("the last round answers or raises")
 
-    async def _once(self, command: Command[Any], connection: PgConnection, ends_s: float) -> Any:
+    async def _once(
+        self, command: Command[Any], connection: PgConnection, ends_s: float, *, strict: bool
+    ) -> Any:
         tx = PgTx(connection, ends_s)
         await connection.script(_MARK, tx.left_s())
         try:
             before = await self._enter(tx)
-            answer, _ = await lock_and_run(connection, command, ends_s, self._clock)
+            done = await lock_and_run(tx, command, self._clock, strict=strict)
             await tx.one("join_set", *before)
             await connection.script(_KEEP, tx.left_s())
         except BaseException:
             await self._go_back(connection)
             raise
-        return answer
+        return done.answer
 
     async def _enter(self, tx: PgTx) -> tuple[str, str, str]:
         """Make sure of the place, and set what our statements need; what was set before."""

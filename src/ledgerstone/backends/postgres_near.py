@@ -17,7 +17,6 @@ from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import norm, unpack
 from ledgerstone.sql.catalogue import Statement, parse
-from ledgerstone.sql.embeddings import vector_of
 from ledgerstone.sql.texts import sql_files
 from ledgerstone.sql.tx import Row
 
@@ -30,6 +29,9 @@ _HINT = "let a role that may CREATE EXTENSION vector open the store once with ve
 _NO_RIGHT = "42501"
 _DROPPED = ("42P01", "42883", "42704")
 Known = tuple[int, int, int]
+_NAMES = (
+    "kind", "id", "model", "change", "vector", "session", "namespace", "metadata", "created_us",
+)  # fmt: skip
 
 
 @cache
@@ -107,7 +109,7 @@ class Near:
                 self._known.clear()
                 return None
             raise translate(error, self._where) from error
-        return [vector_of(row) for row in rows]
+        return [VectorRow(**dict(zip(_NAMES, row, strict=True))) for row in rows]
 
     async def _follow(self, connection: PgConnection, tenant: str, space: Space) -> None:
         """Bring a space up to date; in steps that are kept, so that nothing is done twice."""

@@ -49,7 +49,7 @@ from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.feed import cursor_key
+from ledgerstone.sql.cursors import cursor_key
 from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now

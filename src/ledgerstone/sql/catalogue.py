@@ -1,9 +1,8 @@
 """Named statements, loaded from queries/*.sql.
 
-The format stands at the top of queries/sessions.sql. Arguments are bound as numbered parameters,
-so one text serves any driver that can number them. Where PostgreSQL needs another text than the
-shared one, it stands in queries/postgres/ under the same name; what only one database is asked, in
-<dialect>_own/. SQLite is asked nothing else by name (see engines/sqlite).
+Each statement follows a line `-- name: query(arguments)` and a sentence that says what it does.
+Arguments are written :argument and bound as numbered parameters, in the order of that list. A line
+that ends in `-- if x, y` belongs to the statement only when x and y are given.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from ledgerstone.sql.texts import sql_files
 
@@ -52,6 +52,11 @@ class Statement:
             found = self._variants[given] = (text, bound)
         return found
 
+    def variant_of(self, given: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        """The text for arguments by name, and what it binds; what is None is not given."""
+        text, bound = self.variant(frozenset(n for n, value in given.items() if value is not None))
+        return text, tuple(given[name] for name in bound)
+
     def _check(self) -> None:
         used = {name for _, line in self._lines for name in _ARGUMENT.findall(line)}
         needed = {name for needs, _ in self._lines for name in needs}
@@ -70,28 +75,11 @@ def _conditional(line: str) -> tuple[frozenset[str], str]:
 @cache
 def load(dialect: str) -> dict[str, Statement]:
     """Every statement that this database is asked by name."""
-    mark = _MARKS[dialect]
-    found = dict[str, Statement]()
-    if dialect == "postgres":
-        found = _read("", mark)
-        for name, statement in _read(dialect, mark).items():
-            if name not in found or found[name].arguments != statement.arguments:
-                raise ValueError(f"no shared query {name} has the arguments of that for {dialect}")
-            found[name] = statement
-    for name, statement in _read(f"{dialect}_own", mark).items():
-        if found.setdefault(name, statement) is not statement:
-            raise ValueError(f"two queries are named {name}")
-    return found
-
-
-def _read(folder: str, mark: str) -> dict[str, Statement]:
-    """The statements of a folder; no name twice."""
     found: dict[str, Statement] = {}
-    for _, text in sql_files("queries", folder):
-        for statement in parse(text, mark):
-            if statement.name in found:
+    for _, text in sql_files("queries", f"{dialect}_own"):
+        for statement in parse(text, _MARKS[dialect]):
+            if found.setdefault(statement.name, statement) is not statement:
                 raise ValueError(f"two queries are named {statement.name}")
-            found[statement.name] = statement
     return found
 
 

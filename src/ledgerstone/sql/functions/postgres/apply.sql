@@ -252,9 +252,9 @@ begin
       select d.body from documents d
       where d.number = h.number and d.tenant = h.tenant and d.name = 'state'), '') end
   from generate_series(1::bigint, cardinality(words)) c left join lateral (
-    select s.incarnation, s.deleted_us, h.*, h.xmin::text::bigint as version
+    select h.*, h.xmin::text::bigint as version
     from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
-    where s.tenant = texts[c * 4 - 3] and s.id = texts[c * 4 - 2] and s.purged = 0
+    where s.tenant = texts[c * 4 - 3] and s.id = texts[c * 4 - 2]
     limit 1
   ) h on true left join lateral (
     select r.key, r.first_ord, r.last_ord, r.body from runs r

@@ -16,7 +16,7 @@ return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 create or replace function ledger_begin(
   tenant text, sessions text[], runs text[], tickets text[], executions text[],
   shared text[], exclusive text[], now_us bigint,
-  out moment_us bigint, out xid bigint
+  out moment_us bigint, out xid bigint, out locked bigint[]
 ) language plpgsql volatile
 set search_path from current
 as $$
@@ -56,7 +56,7 @@ begin
   end if;
   _numbers := array(
     select s.number from sessions s
-    where s.tenant = _tenant and s.id = any (_sessions) and s.purged = 0);
+    where s.tenant = _tenant and s.id = any (_sessions));
   if cardinality(_runs) > 0 then
     _numbers := _numbers || array(
       select r.key >> 32 from runs r where r.id = any (_runs) and r.realm = _tenant);
@@ -71,6 +71,7 @@ begin
   end if;
   perform from heads h where h.number = any (_numbers) and h.tenant = _tenant
   order by h.number for no key update;
+  locked := _numbers;
   moment_us := coalesce(ledger_begin.now_us, ledger_clock());
   xid := pg_current_xact_id()::text::bigint;
 end

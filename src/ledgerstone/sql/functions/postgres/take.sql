@@ -164,7 +164,7 @@ begin
   perform set_config('ledgerstone.tenant', who, true);
   if again > 0 then
     return query
-    select 1::bigint, 'ok', s.id, h.xmin::text::bigint, h.number, s.incarnation, s.deleted_us,
+    select 1::bigint, 'ok', s.id, h.xmin::text::bigint, h.number, h.incarnation, h.deleted_us,
       h.revision, h.ord, h.leaf, h.tip, h.tip_seq, h.messages, h.users, h.first_user, h.live,
       h.branched, h.named, h.amended, h.fence, h.owner, h.token, h.claimed_us, h.expires_us,
       h.updated_us, h.link, h.active_run, h.open_run, h.latest_run, h.ledger, h.checkpoint, h.runs,
@@ -226,7 +226,7 @@ begin
     from (
       select q.place, q.number, s.name, s.incarnation, w.id, w.is_spent, case
           when r.due_us is null or r.due_us > _clock then 'past'
-          when s.name is null or s.purged <> 0 or s.deleted_us is not null then 'gone'
+          when s.name is null or s.deleted_us is not null then 'gone'
           when q.ends_us > r.due_us then 'held'
           when w.id is null then 'empty'
           else 'free' end as kind
@@ -236,7 +236,8 @@ begin
         where r.number = q.number and r.tenant = who collate "POSIX" and r.queue = line limit 1
       ) r on true
       left join lateral (
-        select s.id as name, s.incarnation, s.purged, s.deleted_us from sessions s
+        select s.id as name, k.incarnation, k.deleted_us
+        from sessions s join heads k on k.number = s.number and k.tenant = who collate "POSIX"
         where s.number = q.number and s.tenant = who collate "POSIX" limit 1
       ) s on true
       left join lateral (

@@ -36,7 +36,7 @@ begin
     select h.number from heads h
     where h.tenant = who and h.number = any (array(
       select s.number from sessions s
-      where s.tenant = who and s.id = any (ledger_claim.sessions) and s.purged = 0))
+      where s.tenant = who and s.id = any (ledger_claim.sessions)))
     order by h.number for no key update);
   _clock := coalesce(given_us, ledger_clock());
   update work w set later = 0
@@ -55,7 +55,7 @@ begin
     left join lateral (
       select h.number, h.expires_us
       from sessions s join heads h on h.number = s.number
-      where s.tenant = who and s.id = q.id and s.purged = 0 and s.deleted_us is null
+      where s.tenant = who and s.id = q.id and h.deleted_us is null
         and h.tenant = who and h.fence = q.fence and h.owner is not null
         and h.token = texts[q.n * 5 - 4] and h.expires_us > _clock
         and not exists (select from work w
@@ -138,7 +138,7 @@ begin
   perform set_config('ledgerstone.tenant', who, true);
   _numbers := array(
     select (select s.number from sessions s
-      where s.tenant = who and s.id = texts[n * 3 - 2] and s.purged = 0)
+      where s.tenant = who and s.id = texts[n * 3 - 2])
     from generate_series(1, cardinality(ttls)) n order by n);
   perform from heads h where h.number = any (_numbers) and h.tenant = who
   order by h.number for no key update;
@@ -149,7 +149,7 @@ begin
     cross join lateral (
       select h.fence from heads h
         join sessions s on s.number = h.number and s.tenant = who collate "POSIX"
-      where h.number = q.number and h.tenant = who and s.purged = 0 and s.deleted_us is null limit 1
+      where h.number = q.number and h.tenant = who and h.deleted_us is null limit 1
     ) h
     cross join lateral (
       select bool_and(w.claim_token = texts[q.n * 3] and w.claim_fence = h.fence) as owns

@@ -5,7 +5,7 @@
 -- row of nulls when there is no message; of a session that branched only the outline. In no order, which
 -- the caller makes for less.
 select h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs,
-  t.key, t.parent, t.seq, t.role, t.run, t.created_us, t.id, t.body, t.deleted_us,
+  t.key & 4294967295, t.parent, t.seq, t.role, t.run, t.created_us, t.id, t.body, t.deleted_us,
   (select r.id from runs r where r.key = (h.number << 32) + t.run and r.realm = s.tenant)
 from sessions s
   join heads h on h.number = s.number and h.tenant = s.tenant
@@ -17,7 +17,7 @@ from sessions s
       and n.body is not null and n.role is not null and n.deleted_us is null
     order by n.key desc limit cast(:limit as bigint)
   ) t on true
-where s.tenant = :tenant and s.id = :id and s.purged = 0
+where s.tenant = :tenant and s.id = :id
 
 -- name: read_whole(tenant, id, most)
 -- All messages of a session that never branched, has no amendments and at most so many nodes, in no
@@ -27,7 +27,7 @@ with o as materialized (
   select s.tenant, h.number, h.leaf, h.tip, h.tip_seq, h.branched, h.amended, h.runs,
     h.branched = 0 and h.amended = 0 and h.tip <= cast(:most as bigint) as is_plain
   from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
-  where s.tenant = :tenant and s.id = :id and s.purged = 0
+  where s.tenant = :tenant and s.id = :id
 )
 select o.number, o.leaf, o.tip, o.tip_seq, o.branched, o.amended, cast(null as text),
   cast(null as bytea), o.runs
@@ -41,7 +41,7 @@ from o cross join lateral (
   offset 0
 ) r
 union all
-select m.key, m.parent, m.seq, m.role, m.run, m.created_us, m.id, m.body, m.deleted_us
+select m.key & 4294967295, m.parent, m.seq, m.role, m.run, m.created_us, m.id, m.body, m.deleted_us
 from o cross join lateral (
   select n.key, n.parent, n.seq, n.role, n.run, n.created_us, n.id, n.body, n.deleted_us
   from nodes n
@@ -50,3 +50,19 @@ from o cross join lateral (
     and n.body is not null and n.role is not null and n.deleted_us is null
   order by n.key
 ) m
+
+-- name: documents_of(tenant, ids, name)
+-- One document of each of these sessions.
+select s.id, d.body from sessions s
+  join documents d on d.number = s.number and d.tenant = :tenant collate "POSIX"
+where s.tenant = :tenant and s.id = any (cast(:ids as text[])) and d.name = :name
+
+-- name: run_record(tenant, id)
+-- The record of a run, of a session that is there or of one that is gone.
+select r.body from runs r
+where r.id = :id and r.realm = :tenant collate "POSIX" and r.tenant is not null
+  and exists (
+    select from sessions s where s.number = r.key >> 32 and s.tenant = :tenant collate "POSIX")
+union all
+select k.body from kept_runs k where k.tenant = :tenant and k.id = :id
+limit 1

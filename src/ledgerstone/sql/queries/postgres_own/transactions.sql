@@ -1,25 +1,14 @@
 -- What only PostgreSQL is asked: how transactions begin and end, and facts about the server.
 
 -- name: begin_command(tenant, sessions, runs, tickets, executions, shared, alone, now_us)
--- The tenant, all locks of a command, then the time, the number of the transaction and the timeline
--- on which that number counts.
-select moment_us, xid, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+-- The tenant, all locks of a command, then the time, the number of the transaction, the timeline on
+-- which that number counts, and the numbers of the sessions that are locked.
+select moment_us, xid, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), locked
 from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :shared, :alone, :now_us)
 
 -- name: begin_read(tenant)
 -- The tenant of the queries that follow, and the time.
 select ledger_clock(), set_config('ledgerstone.tenant', :tenant, true)
-
--- name: lock_head(tenant, id)
--- Nobody else moves this session until the transaction ends.
-select h.number from sessions s join heads h on h.number = s.number and h.tenant = s.tenant
-where s.tenant = :tenant and s.id = :id and s.purged = 0
-for no key update of h
-
--- name: lock_number(number)
--- The same by number.
-select number from heads where number = :number and tenant = (select ledger_tenant())
-for no key update
 
 -- name: xact_status(xid)
 -- What became of a transaction, null when that is too long ago; then who says so: the timeline, the

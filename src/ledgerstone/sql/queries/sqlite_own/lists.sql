@@ -1,4 +1,4 @@
--- Lists of sessions in one statement (engines/sqlite/session_lists.py).
+-- Lists of sessions in one statement (engines/session_lists.py).
 
 -- name: listed_sessions(tenant, user, app, status, parent, live, created_after, created_before, metadata, recency, value, id, newest, stalest, youngest, oldest, first, last, limit, offset)
 -- A stretch of a list in one of six orders; value and id are the key of the last row before it.
@@ -45,7 +45,7 @@ where s.tenant = :tenant
 
 -- name: summed_usage(tenant, first, last, each_session, no_session, each_user, no_user, each_day, no_day)
 -- Whole days of a tenant summed, in upper and lower bits, since sums of any size are exact in Python only;
--- a column that nobody groups by is left empty and does not part the sums (engines/sqlite/usage_sums.py).
+-- a column that nobody groups by is left empty and does not part the sums (engines/usage_sums.py).
 select
   s.id, -- if each_session
   null, -- if no_session

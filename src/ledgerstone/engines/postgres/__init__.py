@@ -1,0 +1,1 @@
+"""Tables in a PostgreSQL schema: schema and statements follow from the declarations."""

@@ -1,0 +1,146 @@
+"""The rows of a command: heads are locked before they are read, writes go out together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from ledgerstone.engines.postgres.rows import Asking, PostgresRows
+from ledgerstone.engines.postgres.statements import numbered, statements_of
+from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID
+from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.transaction import UNKNOWN, Tx
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+LOCK_SESSION = """
+select h.number from sessions s join heads h on h.number = s.number and h.tenant = $1
+where s.tenant = $1 and s.id = $2 for no key update of h"""
+LOCK_NUMBERS = """
+select number from heads where number = any ($2::bigint[]) and tenant = $1 collate "POSIX"
+order by number for no key update"""
+_NUMBERS = """
+select nextval(pg_get_serial_sequence('sessions', 'number')) from generate_series(1, $1::bigint)"""
+_SWEPT = "ledger_mark_swept()"
+
+
+class NumberWanted(Exception):
+    """A session is made, and its number has to be asked for: the handler runs once more."""
+
+
+class Write(NamedTuple):
+    """A statement without an answer, with a `?` for each of its arrays."""
+
+    text: str
+    arrays: list[Any]
+
+
+class WritingRows(PostgresRows):
+    """Rows within the transaction of one command.
+
+    `locked`: numbers of the heads that are locked already; `named`: ids of sessions whose heads
+    are, if there are such sessions.
+    """
+
+    def __init__(
+        self, asking: Asking, tenant: str, locked: Sequence[int], named: Sequence[str]
+    ) -> None:
+        super().__init__(asking, tenant)
+        self._locked = set(locked)
+        self._named = set(named)
+        self._numbers: list[int] = []
+        self._wanted = 0
+
+    async def load(self, table: Table[R], key: Key) -> R | None:
+        if table is HEADS:
+            await self._lock([key[0]])
+        return await super().load(table, key)
+
+    async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
+        if table is HEADS:
+            await self._lock([key[0] for key in keys])
+        return await super().load_many(table, keys)
+
+    async def find(self, index: Index[R], key: Key) -> R | None:
+        if index is SESSIONS_BY_ID and key[1] not in self._named:
+            self._named.add(key[1])
+            self._locked.update(number for (number,) in await self.fetch(LOCK_SESSION, key[1:]))
+        return await super().find(index, key)
+
+    async def _lock(self, numbers: Sequence[int]) -> None:
+        """Nobody else moves these sessions before the transaction ends."""
+        missing = [number for number in numbers if number not in self._locked]
+        if missing:
+            texts = statements_of(HEADS)
+            await self.fetch(LOCK_NUMBERS, texts.arrays(texts.key, [(one,) for one in missing]))
+            self._locked.update(missing)
+
+    def number(self) -> int:
+        if not self._numbers:
+            raise NumberWanted
+        return self._numbers.pop()
+
+    async def more_numbers(self) -> None:
+        """Numbers for sessions to be made: twice as many each time."""
+        self._wanted = 2 * self._wanted or 1
+        rows = await self.asking.fetch(_NUMBERS, (self._wanted,))
+        self._numbers = [number for (number,) in reversed(rows)]
+
+    async def flush(self, tx: Tx) -> None:
+        """Carry out what a handler wrote: rows leave before others come; sums that move last."""
+        drops, writes, adds = list[Write](), list[Write](), list[Write]()
+        for table, written in tx.writes.items():
+            new = tx.inserted.get(table, frozenset[Key]())
+            self._sort(table, written, new, drops, writes)
+        for table, summed in tx.adds.items():
+            rows = [statements_of(table).values(row) for row in summed.values()]
+            (adds if table in tx.writes else writes).append(_adding(table, rows))
+        swept = any(table.serial for table in tx.writes)
+        for step in (drops, writes, adds):
+            if step:
+                await self._send(step, _SWEPT if swept and step is drops else "1")
+
+    def _sort(
+        self,
+        table: Table[Any],
+        written: dict[Key, Any],
+        new: set[Key] | frozenset[Key],
+        drops: list[Write],
+        writes: list[Write],
+    ) -> None:
+        """What becomes of each row of a table, given what is known of those that are there."""
+        texts, seen = statements_of(table), self.seen.get(table, {})
+        gone, inserts, updates, puts = list[Key](), list[Key](), list[Key](), list[Key]()
+        for key, row in written.items():
+            old = seen.get(key, UNKNOWN)
+            if row is None:
+                gone.append(texts.stored_key(key))
+            elif key in new or old is None or (table.serial and key[0] < 0):
+                inserts.append(texts.values(row))
+            elif old is UNKNOWN and not table.serial:
+                puts.append(texts.values(row))
+            elif old is UNKNOWN or texts.keeps_places(old, row):
+                updates.append(texts.values(row))
+            else:
+                gone.append(texts.stored_key(key))
+                inserts.append(texts.values(row))
+        if gone:
+            drops.append(Write(texts.delete, texts.arrays(texts.key, gone)))
+        for text, rows in ((texts.update, updates), (texts.insert, inserts), (texts.put, puts)):
+            if rows and text:
+                writes.append(Write(text, texts.arrays(texts.names, rows)))
+
+    async def _send(self, writes: list[Write], answer: str) -> None:
+        """In one round trip: no statement of them sees what another one does."""
+        arrays, parts = list[Any](), list[str]()
+        for write in writes:
+            parts.append(f"w{len(parts)} as ({numbered(write.text, len(arrays) + 1)})")
+            arrays += write.arrays
+        await self.fetch(f"with {', '.join(parts)} select {answer}", arrays)
+
+
+def _adding(table: Table[Any], rows: list[Key]) -> Write:
+    texts = statements_of(table)
+    return Write(texts.add, texts.arrays(texts.names, rows))

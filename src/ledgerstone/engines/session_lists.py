@@ -1,0 +1,87 @@
+"""Lists of sessions in one statement: the database joins, filters and sorts.
+
+What the handlers (handlers/session_lists.py) find piece by piece; they are the reference, and
+answer what is not asked here. The statements are those of each database (sql/queries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.sessions import session_of
+from ledgerstone.records.sessions import Page, Session
+from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.tables.sessions import Head, SessionRow
+from ledgerstone.tables.transaction import Tx
+
+_ORDERS = {
+    "-updated": "newest",
+    "updated": "stalest",
+    "-created": "youngest",
+    "created": "oldest",
+    "id": "first",
+    "-id": "last",
+}
+
+Pick: TypeAlias = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+"""The rows of a statement with conditional lines, over a transaction and by name."""
+
+
+async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
+    """One page in the order asked for."""
+    if query.where.metadata_contains is not None:
+        return await HANDLERS[ListSessions](tx, query)
+    given = _filter(query.where) | {_ORDERS[query.order]: True}
+    if query.after is not None:
+        value, id = query.after
+        given |= {"value": value, "id": id, "recency": value >> RECENCY_SHIFT}
+    bounds = {"limit": query.limit + 1, "offset": query.offset}
+    rows = await pick(tx, "listed_sessions", tenant=query.tenant, **bounds, **given)
+    found = [_session(query.tenant, row) for row in rows]
+    total = None
+    if query.total:
+        counted = CountSessions(tenant=query.tenant, where=query.where)
+        total = await count_sessions(pick, tx, counted)
+    return Page(found[: query.limit], len(found) > query.limit, None, total)
+
+
+async def count_sessions(pick: Pick, tx: Tx, query: CountSessions) -> Any:
+    """How many sessions fit."""
+    if query.where.metadata_contains is not None:
+        return await HANDLERS[CountSessions](tx, query)
+    rows = await pick(tx, "counted_sessions", tenant=query.tenant, **_filter(query.where))
+    return rows[0][0]
+
+
+def _filter(where: SessionFilter) -> dict[str, Any]:
+    return {
+        "user": where.user,
+        "app": where.app,
+        "status": where.status,
+        "parent": where.parent,
+        "live": None if where.deleted else True,
+        "created_after": where.created_after_us,
+        "created_before": where.created_before_us,
+        "metadata": where.metadata_equals,
+    }
+
+
+def _session(tenant: str, row: tuple[Any, ...]) -> Session:
+    id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, *moved = row
+    stored = SessionRow(
+        0, tenant, id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, 0
+    )
+    incarnation, updated_us, deleted_us, active_run, open_run, latest_run = moved
+    head = Head(
+        0,
+        incarnation,
+        deleted_us,
+        updated_us=updated_us,
+        active_run=active_run,
+        open_run=open_run,
+        latest_run=latest_run,
+    )
+    return session_of(stored, head)
