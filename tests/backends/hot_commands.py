@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -34,7 +34,7 @@ class HotCommands:
         self._claims: dict[str, Claim] = {}
 
     def __iter__(self) -> Iterator[Command[Any]]:
-        makers = (
+        makers: tuple[Callable[[str], Command[Any] | None], ...] = (
             *[self._turn] * 10,
             *(self._take_lease, self._renew, self._release, self._enqueue, self._enqueue),
             *(self._take_work, self._take_work, self._annotate, self._abandon),
@@ -53,20 +53,21 @@ class HotCommands:
         if isinstance(answer, Lease):
             self._leases[answer.session] = answer
 
-    def _some(self) -> bool:
-        return self._random.random() < 0.3
+    def _some(self, share: float = 0.3) -> bool:
+        return self._random.random() < share
 
     def _guard(self, session: str) -> Guard:
         lease = self._leases.get(session)
-        return Guard(lease.fence, lease.token) if lease and self._random.random() < 0.9 else Guard()
+        return Guard(lease.fence, lease.token) if lease and self._some(0.9) else Guard()
 
     def _turn(self, session: str) -> CommitTurn:
-        turn, some = f"t{self._count - self._some() * 4}", self._some
+        turn, some = f"t{self._count - self._some(0.05) * 4}", self._some
         guard = self._guard(session)
         fields: dict[str, Any] = {"guard": guard, "release": some() and guard.fence is not None}
-        run_id = self._random.choice((None, "r", session, f"{session} {self._count}"))
+        own = f"{session} {self._count // 20}"
+        run_id = self._random.choice((None, own, own, own, f"r{self._count}", "r"))
         if run_id is not None:
-            status = self._random.choice(("running", "running", "waiting", "done"))
+            status = self._random.choice((*["running"] * 6, "waiting", "done"))
             fields["run"] = run(status, run_id, session)
         if some():
             fields["nodes"] = tuple(self._node(turn, n, run_id) for n in range(self._count % 3))
@@ -83,7 +84,7 @@ class HotCommands:
         fields["drop_drafts"] = (self._random.choice("xy"),) if some() else ()
         fields["config"] = self._random.choice((None, None, b"{}"))
         claim = self._claims.get(session)
-        if claim is not None and self._random.random() < 0.7:
+        if claim is not None and self._some(0.7):
             fields["complete"] = (Completion(claim.id, claim.token),)
             del self._claims[session]
         if some():
