@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import chain
-from typing import Any, NoReturn, TypeVar
+from operator import attrgetter
+from types import UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec.structs import astuple
 
 from ledgerstone.errors import InvalidValue
 
@@ -235,7 +237,7 @@ def _room_left(value: object, room: int) -> int:
         for one in level:
             items: Iterable[Any]
             if isinstance(one, msgspec.Struct):
-                items = astuple(one)
+                items = _measured(type(one))(one)
             elif isinstance(one, dict):
                 room -= len('"":0,') * len(one)
                 items = chain(one, one.values())
@@ -248,6 +250,8 @@ def _room_left(value: object, room: int) -> int:
             if room < 0:
                 return room
             for item in items:
+                if item is None:  # As are most fields of a record.
+                    continue
                 kind = type(item)
                 if kind is str:
                     room -= len(item)
@@ -255,6 +259,22 @@ def _room_left(value: object, room: int) -> int:
                     deeper.append(item)
         level, depth = deeper, depth + 1
     return room
+
+
+@cache
+def _measured(kind: type[msgspec.Struct]) -> Callable[[Any], tuple[Any, ...]]:
+    """The fields of a record that are not declared to be numbers or one of a few words."""
+    hints = get_type_hints(kind)
+    names = [name for name in kind.__struct_fields__ if not _is_short(hints[name])]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda one: tuple(getattr(one, name) for name in names)
+
+
+def _is_short(hint: Any) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_is_short, get_args(hint)))
+    return get_origin(hint) is Literal or hint in _LEAVES
 
 
 def _refuse_size(size: int, field: str) -> NoReturn:

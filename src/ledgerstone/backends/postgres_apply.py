@@ -111,13 +111,8 @@ class Parcel:
         self.at += (count, len(ints), len(texts), len(blobs))
         if not section.often:
             self.mode |= HAS_RARE
-        ints_of, texts_of, blobs_of = section.ints, section.texts, section.blobs
         for place, written in rows:
-            for row in written:
-                ints.append(place)
-                ints += ints_of(row)
-                texts += texts_of(row)
-                blobs += blobs_of(row)
+            section.carry(place, written, ints, texts, blobs)
 
 
 def array(numbers: Sequence[int | None]) -> str:

@@ -22,6 +22,7 @@ from ledgerstone.tables.graph import CONTENTS, NODES, NOTES
 from ledgerstone.tables.runs import KEPT_RUNS, RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS_BY_ID, DocumentRow, Head
 from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.transaction import R, Tx
 from ledgerstone.tables.usage import BUDGETS, USAGE_DAYS
 from ledgerstone.tables.work import READY, WORK_BY_CLAIM
 
@@ -90,10 +91,7 @@ class KnownRows:
         """Queues of which the place in the line is brought up to date; None: all."""
 
     async def load(self, table: Table[Any], key: Key) -> Any:
-        look = _LOADS.get(table)
-        if look is None:
-            raise Unplanned(table.name)
-        return look(self, key)
+        return self.row(table, key)
 
     async def load_many(self, table: Table[Any], keys: Sequence[Key]) -> list[Any]:
         if table is READY:
@@ -105,12 +103,7 @@ class KnownRows:
         return [None] * len(keys)
 
     async def find(self, index: Index[Any], key: Key) -> Any:
-        if index is SESSIONS_BY_ID and key == self._key:
-            head = self._known.head
-            return KnownSession(head.number, head.updated_us >> RECENCY_SHIFT)
-        if index is RUNS_BY_ID:
-            return self._mentioned(*key)
-        raise Unplanned(index.table.name)
+        return self.row_by(index, key)
 
     async def range(
         self,
@@ -121,10 +114,9 @@ class KnownRows:
         limit: int | None,
         reverse: bool,
     ) -> list[Any]:
-        look = _RANGES.get(index)
-        if look is None or (after, before, limit, reverse) != (None, None, None, False):
+        if (after, before, limit, reverse) != (None, None, None, False):
             raise Unplanned(index.table.name)
-        return look(self, *prefix)
+        return self.rows_by(index, prefix)
 
     async def range_columns(
         self,
@@ -136,18 +128,45 @@ class KnownRows:
         limit: int | None,
         reverse: bool,
     ) -> list[tuple[Any, ...]]:
-        if index is BUDGETS.primary and len(prefix) == 1:
-            self.flags |= USES
-            return []
-        if index is NOTES.primary and prefix[-1] in self._drafts and columns == ("key",):
-            return [(DRAFT_PREFIX,)]  # It stands for all drafts of the node.
-        raise Unplanned(index.table.name)
+        return self.columns_by(index, columns, prefix)
 
     async def last_serial(self, table: Table[Any]) -> int:
         raise Unplanned(table.name)
 
     def number(self) -> int:
         raise Unplanned("number")
+
+    # --- the same, for who need not wait
+
+    def row(self, table: Table[Any], key: Key) -> Any:
+        look = _ROWS.get(table)
+        if look is None:
+            raise Unplanned(table.name)
+        return look(self, key)
+
+    def row_by(self, index: Index[Any], key: Key) -> Any:
+        if index is SESSIONS_BY_ID and key == self._key:
+            head = self._known.head
+            return KnownSession(head.number, head.updated_us >> RECENCY_SHIFT)
+        if index is RUNS_BY_ID:
+            return self._mentioned(*key)
+        raise Unplanned(index.table.name)
+
+    def rows_by(self, index: Index[Any], prefix: Key) -> list[Any]:
+        look = _RANGES.get(index)
+        if look is None:
+            raise Unplanned(index.table.name)
+        return look(self, *prefix)
+
+    def columns_by(
+        self, index: Index[Any], columns: tuple[str, ...], prefix: Key
+    ) -> list[tuple[Any, ...]]:
+        if index is BUDGETS.primary and len(prefix) == 1:
+            self.flags |= USES
+            return []
+        if index is NOTES.primary and prefix[-1] in self._drafts and columns == ("key",):
+            return [(DRAFT_PREFIX,)]  # It stands for all drafts of the node.
+        raise Unplanned(index.table.name)
 
     # --- by key
 
@@ -212,7 +231,7 @@ class KnownRows:
         return []
 
 
-_LOADS: dict[Table[Any], Callable[[KnownRows, Key], Any]] = {
+_ROWS: dict[Table[Any], Callable[[KnownRows, Key], Any]] = {
     DOCUMENTS: KnownRows._document,
     HEADS: KnownRows._head,
     KEPT_RUNS: KnownRows._kept_run,
@@ -225,3 +244,33 @@ _RANGES: dict[Index[Any], Callable[..., list[Any]]] = {
     RUNS_BY_ID: KnownRows._runs,
     WORK_BY_CLAIM: KnownRows._batches,
 }
+
+
+class PlanTx(Tx):
+    """Over known rows: the looks that most commands have take one step less, as none waits."""
+
+    __slots__ = ()
+    rows: KnownRows
+
+    async def get(self, table: Table[R], *key: Any) -> R | None:
+        mine = self.writes.get(table)
+        if mine is not None and key in mine:
+            return mine[key]  # type: ignore[no-any-return]
+        return self.rows.row(table, key)  # type: ignore[no-any-return]
+
+    async def find(self, index: Index[R], *key: Any) -> R | None:
+        if index.table in self.writes:
+            return await Tx.find(self, index, *key)
+        return self.rows.row_by(index, key)  # type: ignore[no-any-return]
+
+    async def scan(self, index: Index[R], *prefix: Any, **bounds: Any) -> list[R]:
+        if bounds or index.table in self.writes:
+            return await Tx.scan(self, index, *prefix, **bounds)
+        return self.rows.rows_by(index, prefix)
+
+    async def scan_columns(
+        self, index: Index[Any], columns: tuple[str, ...], *prefix: Any, **bounds: Any
+    ) -> list[tuple[Any, ...]]:
+        if index.table in self.writes:
+            return await Tx.scan_columns(self, index, columns, *prefix, **bounds)
+        return self.rows.columns_by(index, columns, prefix)

@@ -23,7 +23,7 @@ from ledgerstone.backends.postgres_sections import (
     NEW_TURNS,
     USED_DAYS,
     Section,
-    columns_of,
+    values_of,
 )
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.sql.tx import Row
@@ -41,11 +41,12 @@ _MOVED = (
 )
 """What of a head such a turn moves; the rest it must leave alone to fit."""
 
-_moved = columns_of(MOVED_HEADS, _MOVED)
-_left = columns_of(MOVED_HEADS, [name for name in MOVED_HEADS.columns if name not in _MOVED])
-_node_ints = columns_of(NEW_NODES, ("parent", "seq", "role", "run", "created_us"))
-_node_texts = columns_of(NEW_NODES, ("id", "kind", "label", "format", "refs"))
-_turn = columns_of(NEW_TURNS, ("count", "first_ord", "id", "kind", "hash", "usage", "effects"))
+_moved = values_of(MOVED_HEADS, *_MOVED)
+_left = values_of(MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name not in _MOVED))
+_node_ints = values_of(NEW_NODES, "parent", "seq", "role", "run", "created_us")
+_node_texts = values_of(NEW_NODES, "id", "kind", "label", "format", "refs")
+_node_blobs = values_of(NEW_NODES, "meta", "salt", "body")
+_turn = values_of(NEW_TURNS, "count", "first_ord", "id", "kind", "hash", "usage", "effects")
 
 _FLAGS = {NEW_RUNS: "makes_run", CHANGED_RUNS: "changes_run"}
 _ALWAYS = (
@@ -68,14 +69,13 @@ _ROWS: dict[Section, tuple[str, ...]] = {
     NEW_DOCUMENTS: ("document", "document_body"),
 }
 """What a write adds to the arguments; the order of the statement's own."""
-
-_record = columns_of(NEW_RUNS, ("status", "parent_run", "body"))
-_others = {
-    NEW_RUNS: lambda row: (*NEW_RUNS.ints(row), *_record(row)),
-    CHANGED_RUNS: lambda row: (*CHANGED_RUNS.ints(row), *_record(row)),
-    MOVED_SESSIONS: columns_of(MOVED_SESSIONS, ("recency",)),
-    USED_DAYS: columns_of(USED_DAYS, _DAY),
-    NEW_DOCUMENTS: columns_of(NEW_DOCUMENTS, ("name", "body")),
+_ORDS, _SAID = ("key", "first_ord", "last_ord"), ("status", "parent_run", "body")
+_VALUES = {
+    NEW_RUNS: values_of(NEW_RUNS, *_ORDS, "created_us", *_SAID),
+    CHANGED_RUNS: values_of(CHANGED_RUNS, *_ORDS, *_SAID),
+    MOVED_SESSIONS: values_of(MOVED_SESSIONS, "recency"),
+    USED_DAYS: values_of(USED_DAYS, *_DAY),
+    NEW_DOCUMENTS: values_of(NEW_DOCUMENTS, "name", "body"),
 }
 
 
@@ -124,7 +124,7 @@ def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | Non
     blobs = Blobs()
     for node in nodes:
         ints += _node_ints(node)
-        blobs += NEW_NODES.blobs(node)
+        blobs += _node_blobs(node)
     was = before.head
     arguments = [plan.key[0], head.number, before.version, was.updated_us, was.expires_us]
     arguments += (*_moved(head), now_us, array(ints), texts, blobs)
@@ -133,7 +133,7 @@ def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | Non
     if plan.flags:
         arguments += (int(bool(plan.flags & USES)), plan.run)
     for section in others:
-        arguments += _others[section](writes[section][0])
+        arguments += _VALUES[section](writes[section][0])
     return _text(was.owner is not None, tuple(others)), tuple(arguments)
 
 

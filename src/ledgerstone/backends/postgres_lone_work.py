@@ -20,7 +20,7 @@ from ledgerstone.backends.postgres_sections import (
     NEW_WORK,
     RAISED_LINES,
     SETTLED_LINES,
-    columns_of,
+    values_of,
 )
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.commands.work import ClaimWork
@@ -31,21 +31,19 @@ _WITH_RECENCY = _COMPLETING | {MOVED_SESSIONS}
 _MOVED = ("fence", "owner", "token", "claimed_us", "expires_us", "revision", "updated_us", "link")
 """What of a head a turn moves that only completes a claim."""
 
-_besides_queue = columns_of(
-    MOVED_HEADS, [name for name in MOVED_HEADS.columns if name != "enqueued"]
+_besides_queue = values_of(
+    MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name != "enqueued")
 )
-_besides_turn = columns_of(
-    MOVED_HEADS, [name for name in MOVED_HEADS.columns if name not in _MOVED]
+_besides_turn = values_of(
+    MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name not in _MOVED)
 )
-_batch = columns_of(
+_batch = values_of(
     NEW_WORK,
-    (
-        *("seq", "later", "priority", "available_us", "max_attempts", "backoff_us", "enqueued_us"),
-        *("queue", "id", "source_key", "delivery", "slot", "merge", "payloads"),
-    ),
+    *("seq", "later", "priority", "available_us", "max_attempts", "backoff_us", "enqueued_us"),
+    *("queue", "id", "source_key", "delivery", "slot", "merge", "payloads"),
 )
-_lease = columns_of(MOVED_HEADS, ("fence", "owner", "token", "claimed_us", "expires_us"))
-_turn = columns_of(NEW_TURNS, ("kind", "hash", "leaf", "first_ord", "usage", "effects"))
+_lease = values_of(MOVED_HEADS, "fence", "owner", "token", "claimed_us", "expires_us")
+_turn = values_of(NEW_TURNS, "kind", "hash", "leaf", "first_ord", "usage", "effects")
 _OPTIONAL = frozenset({"source_key", "queue", "recency", "is_safe"})
 
 Call = tuple[str, tuple[Any, ...]]

@@ -16,6 +16,7 @@ from ledgerstone.backends.postgres_known_rows import (
     IS_DELETED,
     IS_TIMED,
     KnownRows,
+    PlanTx,
     Unplanned,
 )
 from ledgerstone.backends.postgres_sections import (
@@ -23,7 +24,6 @@ from ledgerstone.backends.postgres_sections import (
     COMPLETED_CLAIMS,
     DROPPED_DRAFTS,
     MOVED_HEADS,
-    NEW_RUNS,
     NEW_WORK,
     SETTLED_LINES,
     ClaimRow,
@@ -47,7 +47,7 @@ from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.work import due_us
 from ledgerstone.tables.graph import DRAFT_END, NODES
-from ledgerstone.tables.runs import RunRow
+from ledgerstone.tables.runs import RUNS
 from ledgerstone.tables.sessions import DOCUMENTS, Head
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import WORK_BY_ID, WORK_BY_SOURCE
@@ -87,7 +87,7 @@ def plan(
     """
     made = Plan(key, known, now_us)
     rows = KnownRows(command, key, known, claims)
-    tx = Tx(rows, now_us, strict=False)
+    tx = PlanTx(rows, now_us, strict=False)
     try:
         made.answer = run_now(HANDLERS[type(command)](tx, command))
     except ClaimLost:
@@ -120,7 +120,7 @@ def _settle(made: Plan, tx: Tx, rows: KnownRows) -> None:
     if NEW_WORK in writes or (head.owner is not None and _lease(head) != _lease(before.head)):
         made.flags |= IS_TIMED
     if head is not before.head:
-        made.after = _known_after(tx, writes, before, head)
+        made.after = _known_after(tx, before, head)
 
 
 def _moved_head(writes: Writes, before: Head) -> Head:
@@ -177,10 +177,9 @@ def _drafts(key: tuple[int, str, str]) -> DraftsRow:
     return DraftsRow(number, node, first, DRAFT_END)
 
 
-def _known_after(tx: Tx, writes: Writes, before: Known, head: Head) -> Known:
+def _known_after(tx: Tx, before: Known, head: Head) -> Known:
     runs, tip_id, state = before.runs, before.tip_id, before.state
-    changed: list[RunRow] = [*writes.get(NEW_RUNS, ()), *writes.get(CHANGED_RUNS, ())]
-    for row in changed:
+    for row in tx.writes.get(RUNS, {}).values():
         runs = keep_run(runs, row)
     if head.tip != before.head.tip:
         node = tx.writes.get(NODES, {}).get((head.number, head.tip))

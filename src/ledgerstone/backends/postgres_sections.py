@@ -6,8 +6,7 @@ section carries is no plan: the command goes the interactive way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,12 +18,12 @@ from ledgerstone.tables.table import ORD_BITS, Key, Table
 from ledgerstone.tables.usage import USAGE_DAYS
 from ledgerstone.tables.work import READY, WORK
 
-Pick: TypeAlias = Callable[[Any], tuple[Any, ...]]
 Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle"]
 """`merge`: the plan took the row to be absent, and the server joins it with the one that is there.
 `settle`: the server computes the rows from others, when these are written."""
-
-_TYPES = ("integer", "text", "blob")
+Carry: TypeAlias = Callable[[int, list[Any], list[Any], list[Any], list[Any]], None]
+"""Adds rows of the command at a place to the numbers, texts and bytes of a call."""
+Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
 class Section(msgspec.Struct, frozen=True, eq=False):
@@ -33,48 +32,57 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     table: Table[Any]
     kind: Kind
     columns: tuple[str, ...]
-    ints: Pick
-    texts: Pick
-    blobs: Pick
+    carry: Carry
     often: bool = False
-
-
-def pick(table: Table[Any], columns: Sequence[str], kind: str) -> Pick:
-    """The values of one type, in the order of the declaration; a packed key is one number."""
-    names = [name for name in columns if table.types[name] == kind]
-    if kind != "integer" or not table.packed or table.key[0] not in columns:
-        return _getter(names)
-    number, ord = map(attrgetter, table.key[:2])
-    rest = _getter([name for name in names if name not in table.key])
-    return lambda row: (number(row) << ORD_BITS | ord(row), *rest(row))
-
-
-def _getter(names: Sequence[str]) -> Pick:
-    if not names:
-        return lambda row: ()
-    get = attrgetter(*names)
-    return get if len(names) > 1 else lambda row: (get(row),)
-
-
-def columns_of(section: Section, names: Sequence[str]) -> Pick:
-    """Some of the columns that travel, in this order."""
-    unknown = set(names) - set(section.columns)
-    if unknown:
-        raise ValueError(f"{section.table.name} does not carry {sorted(unknown)}")
-    return _getter(names)
 
 
 def _section(
     table: Table[Any], kind: Kind, *, but: tuple[str, ...] = (), often: bool = False
 ) -> Section:
     """All columns travel but some: those that no plan sets, and a tenant that the command names."""
-    columns = tuple(name for name in table.columns if name not in but)
-    return Section(table, kind, columns, *_picks(table, columns), often)
+    columns = [name for name in table.columns if name not in but]
+    if table.packed:
+        columns = ["key", *[name for name in columns if name not in table.key]]
+    types: dict[str, list[str]] = {name: [] for name in ("integer", "text", "blob")}
+    for name in columns:
+        types[table.types.get(name, "integer")].append(name)
+    return Section(table, kind, tuple(columns), _carry(table, *types.values()), often)
 
 
-def _picks(table: Table[Any], columns: tuple[str, ...]) -> tuple[Pick, Pick, Pick]:
-    ints, texts, blobs = (pick(table, columns, kind) for kind in _TYPES)
-    return ints, texts, blobs
+def _computed(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
+    """Rows of a kind of their own, from which the server computes those of the table."""
+    names = (*ints.split(), *texts.split())
+    return Section(table, kind, names, _carry(table, ints.split(), texts.split(), []))
+
+
+def _carry(
+    table: Table[Any], ints: Sequence[str], texts: Sequence[str], blobs: Sequence[str]
+) -> Carry:
+    lines = [f"    ints += (place, {_tuple(table, ints)})"]
+    for name, columns in (("texts", texts), ("blobs", blobs)):
+        lines += [f"    {name} += ({_tuple(table, columns)})"] if columns else []
+    head = "def carry(place, rows, ints, texts, blobs):\n  for row in rows:\n"
+    made: dict[str, Any] = {}
+    exec(head + "\n".join(lines), made)
+    carry: Carry = made["carry"]
+    return carry
+
+
+def values_of(section: Section, *names: str) -> Values:
+    """Some of the columns that travel, in this order."""
+    unknown = set(names) - set(section.columns)
+    if unknown:
+        raise ValueError(f"{section.table.name} does not carry {sorted(unknown)}")
+    values: Values = eval(f"lambda row: ({_tuple(section.table, names)})")
+    return values
+
+
+def _tuple(table: Table[Any], names: Sequence[str]) -> str:
+    """Columns of `row` as Python; the two halves of a packed key are one number, `key`."""
+    said = {name: f"row.{name}" for name in names}
+    if table.packed:
+        said["key"] = f"row.{table.key[0]} << {ORD_BITS} | row.{table.key[-1]}"
+    return "".join(f"{said[name]}, " for name in names)
 
 
 class DraftsRow(msgspec.Struct, frozen=True, gc=False):
@@ -103,11 +111,6 @@ class LineRow(msgspec.Struct, frozen=True, gc=False):
     floor_us: int
 
 
-def _special(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
-    names = (*ints.split(), *texts.split())
-    return Section(table, kind, names, _getter(ints.split()), _getter(texts.split()), _getter(()))
-
-
 _CLAIMED = (
     "attempts", "last_error", "claim", "claim_fence", "claim_token", "claim_owner", "claimed_us",
     "claim_expires_us",
@@ -119,15 +122,15 @@ NEW_TURNS = _section(TURNS, "insert", but=("pos", "usage_digest"), often=True)
 NEW_RUNS = _section(RUNS, "insert", often=True)
 CHANGED_RUNS = _section(RUNS, "put", but=("id", "tenant", "created_us"))
 USED_DAYS = _section(USAGE_DAYS, "merge", but=("tenant",), often=True)
-MOVED_SESSIONS = _special(SESSIONS, "put", "number recency", "")
+MOVED_SESSIONS = _computed(SESSIONS, "put", "number recency", "")
 NEW_VALUES = _section(CONTENTS, "merge")
 NEW_DOCUMENTS = _section(DOCUMENTS, "put")
 NEW_WORK = _section(WORK, "insert", but=_CLAIMED)
 RAISED_LINES = _section(READY, "merge", but=("tenant",))
-COMPLETED_CLAIMS = _special(WORK, "delete", "number batches", "claim token")
-SETTLED_LINES = _special(READY, "settle", "number floor_us", "queue")
+COMPLETED_CLAIMS = _computed(WORK, "delete", "number batches", "claim token")
+SETTLED_LINES = _computed(READY, "settle", "number floor_us", "queue")
 NEW_NOTES = _section(NOTES, "put")
-DROPPED_DRAFTS = _special(NOTES, "delete", "number", "node first last")
+DROPPED_DRAFTS = _computed(NOTES, "delete", "number", "node first last")
 KEPT_NOTES = _section(NOTES, "merge")
 
 SECTIONS = (
@@ -137,7 +140,9 @@ SECTIONS = (
 )  # fmt: skip
 """In the order in which ledger_write reads them."""
 
-_SECTIONS = {(section.table, section.kind): section for section in SECTIONS}
+_OF_TABLE: dict[Table[Any], dict[Kind, Section]] = {}
+for _section_ in SECTIONS:
+    _OF_TABLE.setdefault(_section_.table, {})[_section_.kind] = _section_
 
 Writes: TypeAlias = dict[Section, list[Any]]
 
@@ -153,23 +158,31 @@ def sort_writes(
 ) -> Writes:
     """A change set by section; `absent` are the keys that were taken to be free."""
     found: Writes = {}
-    for table, mine in writes.items():
-        new = inserted.get(table, ())
-        if table.serial or len(new) == len(mine):
-            found[_section_of(table, "insert")] = list(mine.values())
-            continue
-        free = absent.get(table, ())
-        for key, row in mine.items():
-            if row is None:
-                found.setdefault(_section_of(table, "delete"), []).append(key)
-                continue
-            kind: Kind = "insert" if key in new else "merge" if key in free else "put"
-            found.setdefault(_section_of(table, kind), []).append(row)
+    try:
+        for table, mine in writes.items():
+            sections, rows = _OF_TABLE[table], [*mine.values()]
+            new, free = inserted.get(table, ()), absent.get(table, ())
+            if table.serial or len(new) == len(rows):
+                found[sections["insert"]] = rows
+            elif not (new or free or None in rows):
+                found[sections["put"]] = rows
+            else:
+                _sort_one_by_one(found, sections, mine, new, free)
+    except KeyError as error:
+        raise NotCarried(str(error)) from None
     return found
 
 
-def _section_of(table: Table[Any], kind: Kind) -> Section:
-    section = _SECTIONS.get((table, kind))
-    if section is None:
-        raise NotCarried(f"{kind} {table.name}")
-    return section
+def _sort_one_by_one(
+    found: Writes,
+    sections: dict[Kind, Section],
+    mine: dict[Key, Any],
+    new: Collection[Key],
+    free: Collection[Key],
+) -> None:
+    for key, row in mine.items():
+        if row is None:
+            found.setdefault(sections["delete"], []).append(key)
+            continue
+        kind: Kind = "insert" if key in new else "merge" if key in free else "put"
+        found.setdefault(sections[kind], []).append(row)
