@@ -15,6 +15,13 @@ import pytest
 from ledgerstone.backends import postgres_lone
 from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.backends.postgres_line import Line
+from ledgerstone.backends.postgres_sections import (
+    CHANGED_RUNS,
+    MOVED_SESSIONS,
+    NEW_DOCUMENTS,
+    NEW_RUNS,
+    USED_DAYS,
+)
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Command, Guard
@@ -279,9 +286,8 @@ class TestWhatStandsAgainstIt:
 
 def test_every_variant_binds_what_it_is_given() -> None:
     """`call_of` gives arguments in the order in which the statement counts them."""
-    runs = [(), ("save_run",), ("change_run",), ("extend_run",)]
     for held in (False, True):
-        for made in runs:
-            for moved in ((), ("move_recency",)):
-                for used in ((), ("add_usage_day",), ("add_usage_day", "put_document")):
+        for made in ((), (NEW_RUNS,), (CHANGED_RUNS,)):
+            for moved in ((), (MOVED_SESSIONS,)):
+                for used in ((), (USED_DAYS,), (USED_DAYS, NEW_DOCUMENTS)):
                     assert "$1" in postgres_lone._text(held, (*made, *moved, *used))

@@ -1,4 +1,4 @@
-"""Planned commands, without a server: what a plan records, and how it travels."""
+"""Planned commands, without a server: what a plan assumes, writes and answers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,31 @@ import pytest
 
 from ledgerstone.backends.postgres_apply import Asked, Parcel, read_answer, stamp
 from ledgerstone.backends.postgres_heads import Heads, Known, keep_run
+from ledgerstone.backends.postgres_known_rows import MAKES_RUN, USES, Unplanned
 from ledgerstone.backends.postgres_line import Job, takes
-from ledgerstone.backends.postgres_plan import MAKES_RUN, USES, Unplanned, plan
+from ledgerstone.backends.postgres_plan import plan
+from ledgerstone.backends.postgres_sections import (
+    CHANGED_RUNS,
+    MOVED_HEADS,
+    MOVED_SESSIONS,
+    NEW_NODES,
+    NEW_TURNS,
+    NEW_WORK,
+    RAISED_LINES,
+)
 from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.commands.work import EnqueueWork, NewBatch
 from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
+from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
-from ledgerstone.sql.tx import Row
+from ledgerstone.tables.runs import RunRow
+from ledgerstone.tables.sessions import Head
 
 NOW_US = 1_700_000_000_000_000
 
@@ -30,12 +42,7 @@ KEY = ("default", "s")
 
 
 def known(**columns: Any) -> Known:
-    names = {"owner": 16, "token": 17, "expires_us": 19, "revision": 3, "fence": 15, "runs": 27}
-    head: list[Any] = [5, 1, None, *[0] * 13, None, None, 0, 0, 10, bytes(32)]
-    head += [None, None, None, None, None, 0, 0]
-    for name, value in columns.items():
-        head[names[name]] = value
-    return Known(tuple(head), 99, None, {}, None)
+    return Known(Head(5, updated_us=10, **columns), 99, None, {}, None)
 
 
 def commit(**fields: Any) -> CommitTurn:
@@ -48,10 +55,10 @@ def commit(**fields: Any) -> CommitTurn:
 class TestPlan:
     def test_a_commit_is_nodes_a_turn_and_a_head(self) -> None:
         made = plan(commit(), KEY, known(), NOW_US)
-        assert set(made.writes) == {"insert_node", "insert_turn", "move_recency"}
-        assert made.answer.revision == made.after.head[3] == 1
+        assert set(made.writes) == {MOVED_HEADS, NEW_NODES, NEW_TURNS, MOVED_SESSIONS}
+        assert made.answer.revision == made.after.head.revision == 1
         assert made.after.tip_id == "n1"
-        assert made.before.head[3] == 0
+        assert made.before.head.revision == 0
 
     def test_a_new_run_and_usage_are_for_the_server_to_look_at(self) -> None:
         used = UsageEntry("m", Usage(1, 2))
@@ -63,7 +70,7 @@ class TestPlan:
         after = msgspec.structs.replace(made.after, version=100)
         again = plan(commit(turn="t2", nodes=(), run=run), KEY, after, NOW_US + 9)
         assert again.run is None
-        assert "change_run" in again.writes
+        assert CHANGED_RUNS in again.writes
 
     def test_a_refusal_waits_for_the_server_and_writes_nothing(self) -> None:
         held = known(owner="x", token="k", expires_us=NOW_US + 5, fence=3)
@@ -93,16 +100,16 @@ class TestPlan:
     def test_leases_and_batches(self) -> None:
         taking = TakeLease(tenant="default", session="s", owner="x", token="k", ttl_us=50)
         made = plan(taking, KEY, known(), NOW_US)
-        assert made.after.head[15:20] == (1, "x", "k", NOW_US, NOW_US + 50)
+        assert made.after.head.lease("s") == Lease("s", "x", "k", 1, NOW_US, NOW_US + 50)
         assert made.answer.fence == 1
         letting = ReleaseLease(tenant="default", session="s", owner="x", token="k", fence=1)
         freed = plan(letting, KEY, made.after, NOW_US)
         assert freed.answer is True
-        assert freed.after.head[15:18] == (1, None, None)
+        assert (freed.after.head.fence, freed.after.head.owner) == (1, None)
         batch = NewBatch(session="s", id="w", payloads=b"[]")
         queued = plan(EnqueueWork(tenant="default", batch=batch), KEY, freed.after, NOW_US)
-        assert queued.answer.enqueue_seq == queued.after.head[28] == 1
-        assert set(queued.writes) == {"insert_batch", "raise_ready"}
+        assert queued.answer.enqueue_seq == queued.after.head.enqueued == 1
+        assert set(queued.writes) == {MOVED_HEADS, NEW_WORK, RAISED_LINES}
 
 
 class TestParcel:
@@ -134,17 +141,17 @@ class TestParcel:
 
     def test_a_stamp_tells_two_transactions_of_one_number_apart(self) -> None:
         one = known()
-        other = msgspec.structs.replace(one, head=(*one.head[:20], 11, *one.head[21:]))
+        other = msgspec.structs.replace(one, head=Head(5, updated_us=11))
         assert stamp(one) != stamp(other)
         large = msgspec.structs.replace(one, version=2**32 - 1)
         assert -(2**63) <= stamp(large) < 0
 
     def test_the_answer_names_those_that_were_not_carried_out(self) -> None:
-        head = known().head
-        moved = (1, "moved", 123, 50, *head, "n9", None, None, None, None, None)
-        gone = (2, "moved", None, 50, *[None] * (len(head) + 6))
+        head = msgspec.structs.astuple(known().head)[:-1]
+        moved = (1, "moved", 123, 50, *head, "n9", *[None] * 8)
+        gone = (2, "moved", None, 50, *[None] * (len(head) + 9))
         judged = read_answer(
-            [(0, None, 77, 50, *[None] * (len(head) + 6)), moved, gone],
+            [(0, None, 77, 50, *[None] * (len(head) + 9)), moved, gone],
             [Asked(KEY, None, None, None), Asked(KEY, None, None, None)],
         )
         assert (judged.version, judged.clock_us) == (77, 50)
@@ -167,11 +174,11 @@ class TestHeads:
         assert len(heads) == 0
 
     def test_few_and_small_runs_are_kept(self) -> None:
-        runs: dict[str, Row] = {}
+        runs: dict[str, RunRow] = {}
         for n in range(9):
-            runs = keep_run(runs, f"r{n}", (n, 0, 0, b"{}"))
+            runs = keep_run(runs, RunRow(5, n, f"r{n}", body=b"{}"))
         assert list(runs) == ["r5", "r6", "r7", "r8"]
-        assert "r8" not in keep_run(runs, "r8", (8, 0, 0, b"x" * 100_000))
+        assert "r8" not in keep_run(runs, RunRow(5, 8, "r8", body=b"x" * 100_000))
 
 
 def test_only_commands_of_one_session_are_taken() -> None:

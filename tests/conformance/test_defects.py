@@ -28,7 +28,6 @@ from ledgerstone.engines.sqlite import reads as sqlite_reads
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend
-from ledgerstone.sql import handlers as planned
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Wrapper
 from tests.conformance.conftest import bed_of
@@ -41,7 +40,7 @@ REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
     "file": (HANDLERS,),
     "sqlite": (HANDLERS, sqlite_reads.OWN),
-    "postgres": (HANDLERS, postgres_handling.OWN, planned.WRITES),
+    "postgres": (HANDLERS, postgres_handling.OWN),
 }
 # Bytes in the database, and a copy without rows, which has no part that is carried out.
 NOT_IN_FILES = (PutChunk, ImportRows)

@@ -6,87 +6,37 @@ Three flat arrays hold everything: whole numbers, texts and bytes. Section follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ledgerstone.backends.postgres_heads import Key, Known, keep_run
-from ledgerstone.backends.postgres_plan import EXPIRES, MAKES_RUN, UPDATED, USES, Plan
+from ledgerstone.backends.postgres_known_rows import MAKES_RUN, USES
+from ledgerstone.backends.postgres_plan import Plan
 from ledgerstone.backends.postgres_port import Blobs
+from ledgerstone.backends.postgres_sections import SECTIONS, Section
+from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.tx import Row
+from ledgerstone.tables.runs import RunRow
+from ledgerstone.tables.sessions import Head
+from ledgerstone.tables.table import ORD_BITS
 
 CHECK_IDS, SKIP_LOCKED, SOME_USE, SOME_MAKE_RUNS, HAS_RARE = 1, 2, 4, 8, 16
 """How the call is made: look whether ids of nodes are taken; pass over heads that others hold. And
 what is in it: uses, new runs, sections that few commands have."""
 
-HEAD_COLUMNS = 29
+HEAD_COLUMNS = len(HeadRow.__struct_fields__)
+_ORD_MASK = (1 << ORD_BITS) - 1
 _BORDER, _NULL = "\x1f", "\x1e"
 
 _json = msgspec.json.Encoder().encode
-
-Pick = Callable[[Row], Row]
-
-
-def _nothing(row: Row) -> Row:
-    return ()
-
-
-def _some(*places: int) -> Pick:
-    """These columns of a row, always as a tuple."""
-    if not places:
-        return _nothing
-    if len(places) == 1:
-        (only,) = places
-        return lambda row: (row[only],)
-    return itemgetter(*places)
-
-
-class Section(msgspec.Struct, frozen=True):
-    """How the rows of one statement travel: which of its arguments are numbers, texts, bytes.
-
-    Each row is preceded by the place of its command in the group.
-    """
-
-    statement: str
-    ints: Pick
-    texts: Pick
-    blobs: Pick
-
-
-SECTIONS = (
-    Section("insert_node", _some(0, 1, 2, 3, 6, 10), _some(4, 5, 8, 9, 11), _some(7, 12, 13)),
-    Section("insert_turn", _some(0, 1, 6, 7, 8, 9), _some(2, 3), _some(4, 5, 10, 11)),
-    Section("save_run", _some(0, 2, 3, 7), _some(1, 4, 5, 6), _some(8)),
-    Section("change_run", _some(0, 1, 2), _some(3, 4), _some(5)),
-    Section("extend_run", _some(0, 1, 2), _some(), _some()),
-    Section("add_usage_day", _some(0, 1, *range(6, 14)), _some(2, 3, 4, 5), _some()),
-    Section("move_recency", _some(0, 1), _some(), _some()),
-    Section("put_value", _some(0), _some(1), _some(2)),
-    Section("put_document", _some(0), _some(1), _some(2)),
-    Section("insert_batch", _some(0, 1, 2, 4, 10, 11, 12, 14), _some(3, 5, 6, 7, 8, 9), _some(13)),
-    Section("raise_ready", _some(0, 3, 4), _some(1), _some()),
-    Section("complete_claim", _some(0, 2), _some(1, 3), _some()),
-    Section("settle_ready", _some(0, 2), _some(1), _some()),
-    Section("replace_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
-    Section("drop_notes", _some(0), _some(1, 2, 3), _some()),
-    Section("keep_note", _some(0, 5), _some(1, 2, 3, 4), _some(6)),
-)
-"""In the order in which the handlers write, where that matters."""
-
-_OFTEN = frozenset({"insert_node", "insert_turn", "save_run", "add_usage_day"})
-"""What most turns have; the rest is `HAS_RARE`."""
-
-_head_ints = itemgetter(0, *range(3, 16), 18, 19, 20, 27, 28)
-_head_texts = itemgetter(16, 17, 22, 23, 24, 26)
-_head_bytes = itemgetter(21, 25)
 
 
 class Asked(msgspec.Struct, frozen=True):
     """One command of a group: `plan` None only asks how the session stands.
 
-    `wants` are flags of postgres_plan that such a question carries.
+    `wants` are flags of postgres_known_rows that such a question carries.
     """
 
     key: Key
@@ -102,7 +52,7 @@ def stamp(known: Known) -> int:
     The number of a transaction alone is not enough: after a failover, numbers of transactions that
     were lost are given out again.
     """
-    times: int = (known.head[UPDATED] ^ known.head[EXPIRES]) & 0xFFFFFFFF
+    times: int = (known.head.updated_us ^ known.head.expires_us) & 0xFFFFFFFF
     mixed = known.version << 32 | times
     return mixed - (1 << 64) if mixed >> 63 else mixed
 
@@ -121,18 +71,17 @@ class Parcel:
         self.at = [len(group), 0, 0, 0]
         for asked in group:
             self._command(asked)
-        self._heads(group)
-        rows: dict[str, list[tuple[int, list[Row]]]] = {}
+        rows: dict[Section, list[tuple[int, list[Any]]]] = {}
         for place, asked in enumerate(group, start=1):
             if asked.plan is not None:
-                for statement, written in asked.plan.writes.items():
-                    if statement in rows:
-                        rows[statement].append((place, written))
+                for section, written in asked.plan.writes.items():
+                    if section in rows:
+                        rows[section].append((place, written))
                     else:
-                        rows[statement] = [(place, written)]
+                        rows[section] = [(place, written)]
         for section in SECTIONS:
-            if section.statement in rows:
-                self._section(section, rows[section.statement])
+            if section in rows:
+                self._section(section, rows[section])
             else:
                 self.at += (0, 0, 0, 0)
 
@@ -149,41 +98,21 @@ class Parcel:
             self.ints += (None, None, 0, asked.wants, 0)
         else:
             before, flags = plan.before, plan.flags
-            self.ints += (before.head[0], stamp(before), plan.live, flags, plan.now_us)
+            self.ints += (before.head.number, stamp(before), plan.live, flags, plan.now_us)
             if flags & USES:
                 self.mode |= SOME_USE
             if flags & MAKES_RUN:
                 self.mode |= SOME_MAKE_RUNS
         self.texts += (*asked.key, asked.turn, asked.run)
 
-    def _begin(self, count: int) -> None:
-        self.at += (count, len(self.ints), len(self.texts), len(self.blobs))
-
-    def _heads(self, group: Sequence[Asked]) -> None:
-        moved = [
-            (place, asked.plan.after.head)
-            for place, asked in enumerate(group, start=1)
-            if asked.plan is not None and asked.plan.after.head is not asked.plan.before.head
-        ]
-        self._begin(len(moved))
-        for place, head in moved:
-            self.ints.append(place)
-            self.ints += _head_ints(head)
-            self.texts += _head_texts(head)
-            self.blobs += _head_bytes(head)
-
-    def _section(self, section: Section, rows: Sequence[tuple[int, list[Row]]]) -> None:
-        self._begin(sum([len(written) for _, written in rows]))
-        if section.statement not in _OFTEN:
-            self.mode |= HAS_RARE
+    def _section(self, section: Section, rows: Sequence[tuple[int, list[Any]]]) -> None:
         ints, texts, blobs = self.ints, self.texts, self.blobs
-        ints_of, texts_of, blobs_of = section.ints, section.texts, section.blobs
+        count = sum([len(written) for _, written in rows])
+        self.at += (count, len(ints), len(texts), len(blobs))
+        if not section.often:
+            self.mode |= HAS_RARE
         for place, written in rows:
-            for row in written:
-                ints.append(place)
-                ints += ints_of(row)
-                texts += texts_of(row)
-                blobs += blobs_of(row)
+            section.carry(place, written, ints, texts, blobs)
 
 
 def array(numbers: Sequence[int | None]) -> str:
@@ -235,8 +164,10 @@ def _fresh(row: Row, asked: Asked) -> Known | None:
     head = row[4 : 4 + HEAD_COLUMNS]
     if head[0] is None:
         return None
-    tip_id, key, first_ord, last_ord, body, state = row[4 + HEAD_COLUMNS :]
-    runs: dict[str, Row] = {}
+    tip_id, key, first_ord, last_ord, *record, state = row[4 + HEAD_COLUMNS :]
+    runs: dict[str, RunRow] = {}
     if key is not None and asked.run is not None:
-        runs = keep_run(runs, asked.run, (key, first_ord, last_ord, body))
-    return Known(head, row[2], tip_id, runs, msgspec.UNSET if state is None else state or None)
+        place = (key >> ORD_BITS, key & _ORD_MASK, asked.run, first_ord, last_ord)
+        runs = keep_run(runs, RunRow(*place, asked.key[0], *record))
+    state = msgspec.UNSET if state is None else state or None
+    return Known(Head(*head), row[2], tip_id, runs, state)

@@ -8,15 +8,27 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
+import msgspec
+
 from ledgerstone.records.work import Claim
-from ledgerstone.sql.tx import Row
 
 CLAIMS_MAX = 4096
-PLACES_MAX = 256
+BATCHES_MAX = 256
 """Claims of more batches are looked up when they are completed."""
 
 ClaimKey = tuple[str, str, str]
 """Tenant, session and claim."""
+
+
+class ClaimedBatch(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a batch in a claim: what it is found by."""
+
+    seq: int
+    queue: str
+    priority: int
+    claim: str
+    claim_fence: int
+    claim_token: str
 
 
 class Claims:
@@ -24,25 +36,24 @@ class Claims:
 
     def __init__(self, claims_max: int = CLAIMS_MAX) -> None:
         self._lock = threading.Lock()
-        self._places: OrderedDict[ClaimKey, list[Row]] = OrderedDict()
+        self._batches: OrderedDict[ClaimKey, list[ClaimedBatch]] = OrderedDict()
         self._claims_max = claims_max
 
     def note(self, tenant: str, claim: Claim) -> None:
         """A claim as the server just answered it."""
-        if len(claim.batches) > PLACES_MAX:
+        if len(claim.batches) > BATCHES_MAX:
             return
-        places: list[Row] = [
-            (batch.claim_fence, batch.queue, claim.token) for batch in claim.batches
+        batches = [
+            ClaimedBatch(
+                one.enqueue_seq, one.queue, one.priority, claim.id, one.claim_fence, claim.token
+            )
+            for one in claim.batches
         ]
         with self._lock:
-            self._places[tenant, claim.session, claim.id] = places
-            if len(self._places) > self._claims_max:
-                self._places.popitem(last=False)
+            self._batches[tenant, claim.session, claim.id] = batches
+            if len(self._batches) > self._claims_max:
+                self._batches.popitem(last=False)
 
-    def places(self, key: ClaimKey) -> list[Row] | None:
-        """Fence, queue and token of each batch, as `claim_places` has them; None when not known."""
-        return self._places.get(key)
-
-    def forget(self, key: ClaimKey) -> None:
-        with self._lock:
-            self._places.pop(key, None)
+    def batches(self, key: ClaimKey) -> list[ClaimedBatch] | None:
+        """The batches of a claim; None when it is not known."""
+        return self._batches.get(key)

@@ -16,8 +16,9 @@ import msgspec
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CreateSession, GetOrCreateSession, PutSession
 from ledgerstone.records.sessions import Session
-from ledgerstone.rules.rows import HeadRow
 from ledgerstone.sql.tx import Row
+from ledgerstone.tables.runs import RunRow
+from ledgerstone.tables.sessions import Head
 
 SESSIONS_MAX = 4096
 RUNS_MAX = 4
@@ -31,14 +32,15 @@ Key = tuple[str, str]
 class Known(msgspec.Struct, frozen=True, gc=False):
     """One session as the server last told it.
 
-    `head` is the row of `find_head`, `version` the number of the transaction that wrote it.
-    `runs` are rows of `find_runs` by run id; `state` is UNSET when nobody asked for it yet.
+    `version` is the number of the transaction that wrote the head, `tip_id` the node at its tip,
+    `runs` are rows by the id of the run; `state` is UNSET when nobody asked for it yet. Of the head
+    all is known but when it was touched last.
     """
 
-    head: Row
+    head: Head
     version: int
     tip_id: str | None
-    runs: dict[str, Row] = {}
+    runs: dict[str, RunRow] = {}
     state: bytes | msgspec.UnsetType | None = msgspec.UNSET
 
 
@@ -76,15 +78,15 @@ class Heads:
         return len(self._known)
 
 
-def keep_run(runs: dict[str, Row], id: str, row: Row) -> dict[str, Row]:
+def keep_run(runs: dict[str, RunRow], row: RunRow) -> dict[str, RunRow]:
     """The runs with one more; the oldest goes, and what is large is not kept."""
     kept = runs.copy()
-    kept.pop(id, None)
-    if row[3] is not None and len(row[3]) > RUN_BYTES_MAX:
+    kept.pop(row.id, None)
+    if row.body is not None and len(row.body) > RUN_BYTES_MAX:
         return kept
     while len(kept) >= RUNS_MAX:
         del kept[next(iter(kept))]
-    kept[id] = row
+    kept[row.id] = row
     return kept
 
 
@@ -96,9 +98,8 @@ def learn_made(heads: Heads, command: Command[Any], answer: Any, made: Row, xid:
     if not isinstance(command, _MAKING) or not isinstance(answer, Session):
         return
     number, fence, updated_us = made
-    head = HeadRow(number, answer.incarnation, fence=fence, updated_us=updated_us)
-    known = Known(msgspec.structs.astuple(head), xid & 0xFFFFFFFF, None, {}, None)
-    heads.put((command.tenant, answer.id), known)
+    head = Head(number, answer.incarnation, fence=fence, updated_us=updated_us)
+    heads.put((command.tenant, answer.id), Known(head, xid & 0xFFFFFFFF, None, {}, None))
 
 
 _MAKING = (CreateSession, GetOrCreateSession, PutSession)

@@ -26,7 +26,8 @@ from ledgerstone.backends.postgres_apply import (
 from ledgerstone.backends.postgres_claims import Claims
 from ledgerstone.backends.postgres_clock import ServerClock
 from ledgerstone.backends.postgres_heads import Heads, Key
-from ledgerstone.backends.postgres_plan import ENQUEUED, MAKES_RUN, Plan, Unplanned, plan
+from ledgerstone.backends.postgres_known_rows import MAKES_RUN, Unplanned
+from ledgerstone.backends.postgres_plan import Plan, plan
 from ledgerstone.backends.postgres_pool import Pool
 from ledgerstone.backends.postgres_port import (
     BadText,
@@ -35,6 +36,7 @@ from ledgerstone.backends.postgres_port import (
     Place,
     ServerSaid,
 )
+from ledgerstone.backends.postgres_sections import NEW_NODES
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
@@ -175,7 +177,7 @@ class Line:
         job.plan = None
         known = None if job.wants else self.heads.get(job.key)
         if known is not None:
-            if job.lost_seq is not None and known.head[ENQUEUED] >= job.lost_seq:
+            if job.lost_seq is not None and known.head.enqueued >= job.lost_seq:
                 return False
             try:
                 job.plan = plan(job.command, job.key, known, self._clock.now_us(), self.claims)
@@ -265,7 +267,7 @@ class Line:
         job.unsure = job.unsure or unsure
         if unsure and isinstance(job.command, EnqueueWork) and job.plan is not None:
             # It may be queued, taken and completed by now: look before it is queued again.
-            job.lost_seq = job.lost_seq or job.plan.after.head[ENQUEUED]
+            job.lost_seq = job.lost_seq or job.plan.after.head.enqueued
             if self._prepare(job):
                 return
         self._finish(job, slow=True)
@@ -345,7 +347,7 @@ class Line:
         """The only command by a statement of its own; None when something is not as planned."""
         made = group[0].plan
         assert made is not None
-        lone = postgres_lone if "insert_node" in made.writes else postgres_lone_work
+        lone = postgres_lone if NEW_NODES in made.writes else postgres_lone_work
         call = lone.call_of(made, self._clock.given_us())
         judged = None if call is None else postgres_lone.judged(await self._fetch(group, *call))
         if judged is not None:

@@ -7,60 +7,82 @@ writes anything unusual does not fit, and goes the way of groups.
 from __future__ import annotations
 
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 from ledgerstone.backends.postgres_apply import Judged, array
-from ledgerstone.backends.postgres_plan import EXPIRES, MAKES_RUN, OWNER, UPDATED, USES, Plan
+from ledgerstone.backends.postgres_known_rows import MAKES_RUN, USES
+from ledgerstone.backends.postgres_plan import Plan
 from ledgerstone.backends.postgres_port import Blobs
+from ledgerstone.backends.postgres_sections import (
+    CHANGED_RUNS,
+    MOVED_HEADS,
+    MOVED_SESSIONS,
+    NEW_DOCUMENTS,
+    NEW_NODES,
+    NEW_RUNS,
+    NEW_TURNS,
+    USED_DAYS,
+    Section,
+    values_of,
+)
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.sql.tx import Row
+from ledgerstone.tables.graph import NodeRow
 
 _BORDER, _NULL = "\x1f", "\x1e"
 _XID_MASK = 0xFFFFFFFF
 
-_RUNS = frozenset({"save_run", "change_run", "extend_run"})
-_NODES_AND_TURN = frozenset({"insert_node", "insert_turn"})
-_KNOWN = _NODES_AND_TURN | _RUNS | {"add_usage_day", "move_recency", "put_document"}
+_TURN = frozenset({MOVED_HEADS, NEW_NODES, NEW_TURNS})
+_KNOWN = _TURN | {NEW_RUNS, CHANGED_RUNS, USED_DAYS, MOVED_SESSIONS, NEW_DOCUMENTS}
 
-# What of a head a turn moves, and what it must leave alone to fit.
-_moved = itemgetter(*range(3, 12), 20, 21, 22, 23, 24, 25, 27)
-_kept = itemgetter(*range(12, 20), 26, 28)
-
-_node_ints = itemgetter(1, 2, 3, 6, 10)
-_node_texts = itemgetter(11, 4, 5, 8, 9)
-_node_blobs = itemgetter(7, 12, 13)
-_turn = itemgetter(8, 2, 3, 4, 10, 11)
-_new_run = itemgetter(0, 2, 3, 7, 5, 6, 8)
-
-_FLAGS = {"save_run": "makes_run", "change_run": "changes_run", "extend_run": "extends_run"}
-_ALWAYS = (
-    *("tenant", "number", "version", "was_us", "expires_us"),
+_MOVED = (
     *("revision", "ord", "leaf", "tip", "tip_seq", "messages", "users", "first_user", "live"),
     *("updated_us", "link", "active_run", "open_run", "latest_run", "ledger", "runs"),
+)
+"""What of a head such a turn moves; the rest it must leave alone to fit."""
+
+_moved = values_of(MOVED_HEADS, *_MOVED)
+_left = values_of(MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name not in _MOVED))
+_node_ints = values_of(NEW_NODES, "parent", "seq", "role", "run", "created_us")
+_node_texts = values_of(NEW_NODES, "id", "kind", "label", "format", "refs")
+_node_blobs = values_of(NEW_NODES, "meta", "salt", "body")
+_turn = values_of(NEW_TURNS, "count", "first_ord", "id", "kind", "hash", "usage", "effects")
+
+_FLAGS = {NEW_RUNS: "makes_run", CHANGED_RUNS: "changes_run"}
+_ALWAYS = (
+    *("tenant", "number", "version", "was_us", "expires_us"),
+    *_MOVED,
     *("now_us", "ints", "texts", "blobs", "count", "first_ord", "turn", "kind", "hash"),
     *("usage", "effects"),
 )
 _PLACE = ("run_key", "run_first", "run_last")
 _RECORD = ("run_status", "run_parent", "run_body")
-_ROWS: dict[str, tuple[str, ...]] = {
-    "save_run": (*_PLACE, "run_created_us", *_RECORD),
-    "change_run": (*_PLACE, *_RECORD),
-    "extend_run": _PLACE,
-    "move_recency": ("recency",),
-    "add_usage_day": (
-        *("day", "model", "provider", "source", "currency", "calls", "input", "output"),
-        *("cached_input", "cache_write", "reasoning", "total", "cost_nano"),
-    ),
-    "put_document": ("document", "document_body"),
+_DAY = (
+    *("day", "model", "provider", "source", "currency", "calls", "input", "output"),
+    *("cached_input", "cache_write", "reasoning", "total", "cost_nano"),
+)
+_ROWS: dict[Section, tuple[str, ...]] = {
+    NEW_RUNS: (*_PLACE, "run_created_us", *_RECORD),
+    CHANGED_RUNS: (*_PLACE, *_RECORD),
+    MOVED_SESSIONS: ("recency",),
+    USED_DAYS: _DAY,
+    NEW_DOCUMENTS: ("document", "document_body"),
 }
 """What a write adds to the arguments; the order of the statement's own."""
+_ORDS, _SAID = ("key", "first_ord", "last_ord"), ("status", "parent_run", "body")
+_VALUES = {
+    NEW_RUNS: values_of(NEW_RUNS, *_ORDS, "created_us", *_SAID),
+    CHANGED_RUNS: values_of(CHANGED_RUNS, *_ORDS, *_SAID),
+    MOVED_SESSIONS: values_of(MOVED_SESSIONS, "recency"),
+    USED_DAYS: values_of(USED_DAYS, *_DAY),
+    NEW_DOCUMENTS: values_of(NEW_DOCUMENTS, "name", "body"),
+}
 
 
 @cache
-def _text(held: bool, writes: tuple[str, ...]) -> str:
+def _text(held: bool, writes: tuple[Section, ...]) -> str:
     """The statement for a session that is held, or not, and these writes."""
-    guarded = "save_run" in writes or "add_usage_day" in writes
+    guarded = NEW_RUNS in writes or USED_DAYS in writes
     given = [*_ALWAYS, *(("uses", "run") if guarded else ())]
     flags = [*(("is_held",) if held else ()), *(("is_guarded",) if guarded else ())]
     for write in writes:
@@ -76,25 +98,25 @@ def fits(plan: Plan | None) -> bool:
     if plan is None or plan.error is not None or plan.flags & ~(USES | MAKES_RUN):
         return False
     writes, before = plan.writes, plan.before.head
-    if not (_NODES_AND_TURN <= writes.keys() <= _KNOWN) or _kept(before) != _kept(plan.after.head):
+    if not (_TURN <= writes.keys() <= _KNOWN) or _left(before) != _left(plan.after.head):
         return False
-    if before[OWNER] is not None and not plan.live:
+    if before.owner is not None and not plan.live:
         return False
-    if [1 for write, rows in writes.items() if len(rows) != 1 and write != "insert_node"]:
+    if [1 for section, rows in writes.items() if len(rows) != 1 and section is not NEW_NODES]:
         return False
     # A run that gets its first record, or is only mentioned, is saved without being new.
     makes, uses = bool(plan.flags & MAKES_RUN), bool(plan.flags & USES)
     return (
-        ("save_run" in writes) == makes
-        and ("add_usage_day" in writes) == uses
-        and len(writes.keys() & _RUNS) <= 1
+        (NEW_RUNS in writes) == makes
+        and (USED_DAYS in writes) == uses
+        and not (makes and CHANGED_RUNS in writes)
     )
 
 
 def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | None:
     """The statement and its arguments; None when a text cannot travel as it is."""
     writes, head, before = plan.writes, plan.after.head, plan.before
-    nodes, turn = writes["insert_node"], writes["insert_turn"][0]
+    nodes = writes[NEW_NODES]
     texts = _texts(nodes)
     if texts is None:
         return None
@@ -104,23 +126,18 @@ def call_of(plan: Plan, now_us: int | None) -> tuple[str, tuple[Any, ...]] | Non
         ints += _node_ints(node)
         blobs += _node_blobs(node)
     was = before.head
-    arguments = [plan.key[0], head[0], before.version, was[UPDATED], was[EXPIRES], *_moved(head)]
-    arguments += (now_us, array(ints), texts, blobs)
-    arguments += (turn[9], *_turn(turn))
-    others = [write for write in _ROWS if write in writes]
+    arguments = [plan.key[0], head.number, before.version, was.updated_us, was.expires_us]
+    arguments += (*_moved(head), now_us, array(ints), texts, blobs)
+    arguments += _turn(writes[NEW_TURNS][0])
+    others = [section for section in _ROWS if section in writes]
     if plan.flags:
         arguments += (int(bool(plan.flags & USES)), plan.run)
-    for write in others:
-        row = writes[write][0]
-        if write == "save_run":
-            arguments += _new_run(row)
-        else:
-            # Only rows of runs do not begin with the number of the session, which is known.
-            arguments += row if write in _RUNS else row[1:]
-    return _text(was[OWNER] is not None, tuple(others)), tuple(arguments)
+    for section in others:
+        arguments += _VALUES[section](writes[section][0])
+    return _text(was.owner is not None, tuple(others)), tuple(arguments)
 
 
-def _texts(nodes: list[Row]) -> str | None:
+def _texts(nodes: list[NodeRow]) -> str | None:
     texts: list[str | None] = []
     for node in nodes:
         texts += _node_texts(node)

@@ -10,14 +10,40 @@ from functools import cache
 from typing import Any
 
 from ledgerstone.backends.postgres_heads import Known
-from ledgerstone.backends.postgres_plan import ENQUEUED, EXPIRES, UPDATED, Plan
+from ledgerstone.backends.postgres_known_rows import IS_TIMED
+from ledgerstone.backends.postgres_plan import Plan
+from ledgerstone.backends.postgres_sections import (
+    COMPLETED_CLAIMS,
+    MOVED_HEADS,
+    MOVED_SESSIONS,
+    NEW_TURNS,
+    NEW_WORK,
+    RAISED_LINES,
+    SETTLED_LINES,
+    values_of,
+)
 from ledgerstone.backends.postgres_tx import statements
 from ledgerstone.commands.work import ClaimWork
 
-_QUEUEING = frozenset({"insert_batch", "raise_ready"})
-_COMPLETING = frozenset({"insert_turn", "complete_claim", "settle_ready"})
-_WITH_RECENCY = _COMPLETING | {"move_recency"}
-_IS_TIMED = 4
+_QUEUEING = frozenset({MOVED_HEADS, NEW_WORK, RAISED_LINES})
+_COMPLETING = frozenset({MOVED_HEADS, NEW_TURNS, COMPLETED_CLAIMS, SETTLED_LINES})
+_WITH_RECENCY = _COMPLETING | {MOVED_SESSIONS}
+_MOVED = ("fence", "owner", "token", "claimed_us", "expires_us", "revision", "updated_us", "link")
+"""What of a head a turn moves that only completes a claim."""
+
+_besides_queue = values_of(
+    MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name != "enqueued")
+)
+_besides_turn = values_of(
+    MOVED_HEADS, *(name for name in MOVED_HEADS.columns if name not in _MOVED)
+)
+_batch = values_of(
+    NEW_WORK,
+    *("seq", "later", "priority", "available_us", "max_attempts", "backoff_us", "enqueued_us"),
+    *("queue", "id", "source_key", "delivery", "slot", "merge", "payloads"),
+)
+_lease = values_of(MOVED_HEADS, "fence", "owner", "token", "claimed_us", "expires_us")
+_turn = values_of(NEW_TURNS, "kind", "hash", "leaf", "first_ord", "usage", "effects")
 _OPTIONAL = frozenset({"source_key", "queue", "recency", "is_safe"})
 
 Call = tuple[str, tuple[Any, ...]]
@@ -31,62 +57,54 @@ def fits(plan: Plan | None) -> bool:
     if keys != _QUEUEING and not (_COMPLETING <= keys <= _WITH_RECENCY and not plan.flags):
         return False
     one_each = not [1 for rows in plan.writes.values() if len(rows) != 1]
-    return one_each and not plan.flags & ~_IS_TIMED
+    return one_each and not plan.flags & ~IS_TIMED
 
 
 def call_of(plan: Plan, now_us: int | None) -> Call | None:
     """The statement that carries it out, and its arguments; None when it writes more to a head."""
-    is_queueing = "insert_batch" in plan.writes
-    return _queueing(plan, now_us) if is_queueing else _completing(plan, now_us)
+    return (_queueing if NEW_WORK in plan.writes else _completing)(plan, now_us)
 
 
 def _queueing(plan: Plan, now_us: int | None) -> Call | None:
-    before, after = plan.before.head, plan.after.head
-    if before[:ENQUEUED] != after[:ENQUEUED]:
+    if _besides_queue(plan.before.head) != _besides_queue(plan.after.head):
         return None
-    batch = plan.writes["insert_batch"][0]
-    _, later, seq, queue, priority, id, source_key, *policies = batch[:10]
-    available_us, max_attempts, backoff_us, payloads, enqueued_us = batch[10:]
-    _, _, _, line_priority, due_us = plan.writes["raise_ready"][0]
-    if line_priority != priority:
+    (row,), (line,) = plan.writes[NEW_WORK], plan.writes[RAISED_LINES]
+    if line.priority != row.priority:
         return None
-    keyed = () if source_key is None else (source_key,)
-    text = _text("enqueue_alone", frozenset({"source_key"}) if keyed else frozenset())
+    batch = _batch(row)
+    keyed = frozenset({"source_key"})
+    if row.source_key is None:
+        batch, keyed = (*batch[:9], *batch[10:]), frozenset()
     standing = _standing(plan.key[0], plan.before)
     when = (now_us, plan.now_us, plan.live)
-    what = (seq, later, priority, available_us, max_attempts, backoff_us, enqueued_us)
-    names = (queue, id, *keyed, *policies)
-    return text, (*standing, *when, *what, *names, payloads, due_us)
+    return _text("enqueue_alone", keyed), (*standing, *when, *batch, line.due_us)
 
 
 def _completing(plan: Plan, now_us: int | None) -> Call | None:
-    before, after = plan.before.head, plan.after.head
-    if before[4:15] != after[4:15] or before[22:] != after[22:]:
+    after, writes = plan.after.head, plan.writes
+    if _besides_turn(plan.before.head) != _besides_turn(after):
         return None
-    row = plan.writes["insert_turn"][0]
-    revision, turn, kind, hash, link, moment_us, leaf, first_ord, count, usage, effects = row[1:]
-    if count or link != after[21] or moment_us != after[UPDATED]:
+    (turn,), (claim,) = writes[NEW_TURNS], writes[COMPLETED_CLAIMS]
+    if turn.count or turn.created_us != after.updated_us:
         return None
-    _, claim, batches, proof = plan.writes["complete_claim"][0]
-    _, queue, floor_us = plan.writes["settle_ready"][0]
-    recency = plan.writes.get("move_recency")
-    more = {"queue": queue, "recency": None if recency is None else recency[0][1]}
+    (line,) = writes[SETTLED_LINES]
+    moved = writes.get(MOVED_SESSIONS)
+    more = {"queue": line.queue, "recency": None if moved is None else moved[0].recency}
     given = frozenset([name for name, value in more.items() if value is not None])
-    text = _text("complete_alone", given)
-    return text, (
+    return _text("complete_alone", given), (
         *_standing(plan.key[0], plan.before),
-        *(now_us, plan.live, turn, claim, batches, proof),
-        *(revision, moment_us, link, *after[15:20], kind, hash, leaf, first_ord, usage, effects),
-        *(() if queue is None else (queue,)),
-        floor_us,
-        *(() if recency is None else (recency[0][1],)),
+        *(now_us, plan.live, turn.id, claim.claim, claim.batches, claim.token),
+        *(turn.revision, turn.created_us, turn.link, *_lease(after), *_turn(turn)),
+        *(() if line.queue is None else (line.queue,)),
+        line.floor_us,
+        *(() if moved is None else (moved[0].recency,)),
     )
 
 
 def claim_call(command: ClaimWork, known: Known, now_us: int | None) -> Call | None:
     """The same for a claim of one batch, under a lease that this process knows of."""
     guard = command.guard
-    if command.max_batches != 1 or known.head[2] is not None:
+    if command.max_batches != 1 or known.head.deleted_us is not None:
         return None
     is_safe = command.boundary != "idle"
     given = frozenset(
@@ -105,7 +123,7 @@ def claim_call(command: ClaimWork, known: Known, now_us: int | None) -> Call | N
 def _standing(tenant: str, known: Known) -> tuple[Any, ...]:
     """By what a head is known again."""
     head = known.head
-    return tenant, head[0], known.version, head[UPDATED], head[EXPIRES]
+    return tenant, head.number, known.version, head.updated_us, head.expires_us
 
 
 @cache

@@ -25,17 +25,16 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.rules.work import WorkRow, claim_of
 from ledgerstone.sql.tx import Row
+from ledgerstone.tables.sessions import Head
 
 GROUP_MAX = 128
 SENDS_MAX = 3
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS
 _BATCH = _TIP + 1
-_LEASE = slice(15, 20)
 _BORDER, _NULL = "\x1f", "\x1e"
 _UNSAFE = ("\0", "\x01", _BORDER, _NULL)
 
@@ -252,10 +251,10 @@ class QueueLine:
 
     def _taken(self, tenant: str, rows: list[Row]) -> Taken:
         session, version = rows[0][2:_HEAD]
-        head = rows[0][_HEAD:_TIP]
+        head = Head(*rows[0][_HEAD:_TIP])
         self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
-        fence, owner, token, claimed_us, expires_us = head[_LEASE]
-        lease = Lease(session, owner, token, fence, claimed_us, expires_us)
+        lease = head.lease(session)
+        assert lease is not None
         claim: Claim = claim_of(session, _batches(rows, _BATCH))
         self._claims.note(tenant, claim)
         return Taken(lease, claim)

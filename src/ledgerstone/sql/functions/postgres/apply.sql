@@ -42,7 +42,8 @@ create or replace function ledger_apply(
   branched bigint, named bigint, amended bigint, fence bigint, owner text, token text,
   claimed_us bigint, expires_us bigint, updated_us bigint, link bytea, active_run text,
   open_run text, latest_run text, ledger bytea, checkpoint text, runs bigint, enqueued bigint,
-  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_body bytea, state bytea
+  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_status text,
+  run_parent text, run_created_us bigint, run_body bytea, state bytea
 ) language plpgsql volatile
 set search_path from current
 set lock_timeout = '2s'
@@ -205,20 +206,20 @@ declare
   _at bigint;
 begin
   for _at in
-    select distinct ints[at[46] + r * 9 + 1] from generate_series(0, at[45] - 1) r
+    select distinct ints[at[42] + r * 9 + 1] from generate_series(0, at[41] - 1) r
     where coalesce((
       select true from work w
-      where w.number = ints[at[46] + r * 9 + 2] and w.id = texts[at[47] + r * 6 + 2]
-        and w.tenant = texts[ints[at[46] + r * 9 + 1] * 4 - 3] limit 1), (
+      where w.number = ints[at[42] + r * 9 + 8] and w.id = texts[at[43] + r * 6 + 2]
+        and w.tenant = texts[ints[at[42] + r * 9 + 1] * 4 - 3] limit 1), (
       select true from work w
-      where w.number = ints[at[46] + r * 9 + 2] and w.source_key = texts[at[47] + r * 6 + 3]
-        and w.tenant = texts[ints[at[46] + r * 9 + 1] * 4 - 3] limit 1))
+      where w.number = ints[at[42] + r * 9 + 8] and w.source_key = texts[at[43] + r * 6 + 3]
+        and w.tenant = texts[ints[at[42] + r * 9 + 1] * 4 - 3] limit 1))
     union
-    select ints[at[54] + r * 3 + 1] from generate_series(0, at[53] - 1) r
-    where ints[at[54] + r * 3 + 3] <> (
+    select ints[at[50] + r * 3 + 1] from generate_series(0, at[49] - 1) r
+    where ints[at[50] + r * 3 + 3] <> (
       select count(*) from work w
-      where w.number = ints[at[54] + r * 3 + 2] and w.claim = texts[at[55] + r * 2 + 1]
-        and w.claim_token = texts[at[55] + r * 2 + 2] and w.tenant = texts[ints[at[54] + r * 3 + 1] * 4 - 3])
+      where w.number = ints[at[50] + r * 3 + 2] and w.claim = texts[at[51] + r * 2 + 1]
+        and w.claim_token = texts[at[51] + r * 2 + 2] and w.tenant = texts[ints[at[50] + r * 3 + 1] * 4 - 3])
   loop
     words[_at] := 'slow';
   end loop;
@@ -236,7 +237,8 @@ create or replace function ledger_fresh(
   branched bigint, named bigint, amended bigint, fence bigint, owner text, token text,
   claimed_us bigint, expires_us bigint, updated_us bigint, link bytea, active_run text,
   open_run text, latest_run text, ledger bytea, checkpoint text, runs bigint, enqueued bigint,
-  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_body bytea, state bytea
+  tip_id text, run_key bigint, run_first bigint, run_last bigint, run_status text,
+  run_parent text, run_created_us bigint, run_body bytea, state bytea
 ) language plpgsql volatile
 as $$
 #variable_conflict use_column
@@ -247,7 +249,7 @@ begin
     h.token, h.claimed_us, h.expires_us, h.updated_us, h.link, h.active_run, h.open_run,
     h.latest_run, h.ledger, h.checkpoint, h.runs, h.enqueued,
     (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = h.tenant),
-    r.key, r.first_ord, r.last_ord, r.body,
+    r.key, r.first_ord, r.last_ord, r.status, r.parent_run, r.created_us, r.body,
     case when ints[c * 5 - 1] & 8 <> 0 then coalesce((
       select d.body from documents d
       where d.number = h.number and d.tenant = h.tenant and d.name = 'state'), '') end
@@ -257,7 +259,8 @@ begin
     where s.tenant = texts[c * 4 - 3] and s.id = texts[c * 4 - 2]
     limit 1
   ) h on true left join lateral (
-    select r.key, r.first_ord, r.last_ord, r.body from runs r
+    select r.key, r.first_ord, r.last_ord, r.status, r.parent_run, r.created_us, r.body
+    from runs r
     where r.id = texts[c * 4] and r.key >> 32 = h.number and r.realm = h.tenant
       and r.body is not null
     limit 1

@@ -69,16 +69,16 @@ begin
       tenant = excluded.tenant, status = excluded.status, parent_run = excluded.parent_run,
       created_us = excluded.created_us, body = excluded.body;
   end if;
-  -- 8. at, number, day, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano;
+  -- 7. at, number, day, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano;
   -- model, provider, source, currency. A sum that would grow to 2^62 is not written: that is an error.
-  if at[29] > 0 then
+  if at[25] > 0 then
     insert into usage_days as u (tenant, number, day, calls, input, output, cached_input, cache_write,
       reasoning, total, cost_nano, model, provider, source, currency)
     select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], ints[x.i + 4], ints[x.i + 5],
       ints[x.i + 6], ints[x.i + 7], ints[x.i + 8], ints[x.i + 9], ints[x.i + 10], ints[x.i + 11],
       texts[x.t + 1], texts[x.t + 2], texts[x.t + 3], texts[x.t + 4]
     from (
-      select at[30] + r * 11 as i, at[31] + r * 4 as t from generate_series(0, at[29] - 1) r offset 0
+      select at[26] + r * 11 as i, at[27] + r * 4 as t from generate_series(0, at[25] - 1) r offset 0
     ) x
     where words[ints[x.i + 1]] = 'ok'
     on conflict (number, day, model, provider, source, currency) do update set
@@ -92,8 +92,8 @@ begin
       abs(u.reasoning + excluded.reasoning), abs(u.total + excluded.total),
       abs(u.cost_nano + excluded.cost_nano)) < 4611686018427387904;
     get diagnostics _written = row_count;
-    if _written < at[29] and _written < (
-      select count(*) from generate_series(0, at[29] - 1) r where words[ints[at[30] + r * 11 + 1]] = 'ok'
+    if _written < at[25] and _written < (
+      select count(*) from generate_series(0, at[25] - 1) r where words[ints[at[26] + r * 11 + 1]] = 'ok'
     ) then
       raise exception 'the sums of this day would be 2^62 or more' using errcode = '22003';
     end if;
@@ -104,7 +104,7 @@ begin
 end
 $$;
 
--- What fewer commands bring: runs that go on, places in lists, values, documents, work and its line.
+-- What fewer commands bring: runs that change, places in lists, values, documents, work and its line.
 create or replace function ledger_write_rest(
   words text[], at bigint[], ints bigint[], texts text[], bytes bytea[]
 ) returns void language plpgsql volatile
@@ -121,75 +121,68 @@ begin
     where r.key = ints[x.i + 2] and r.realm = texts[ints[x.i + 1] * 4 - 3]
       and words[ints[x.i + 1]] = 'ok';
   end if;
-  -- 7. at, key, first_ord, last_ord
-  if at[25] > 0 then
-    update runs r set first_ord = ints[x.i + 3], last_ord = ints[x.i + 4]
-    from (select at[26] + n * 4 as i from generate_series(0, at[25] - 1) n offset 0) x
-    where r.key = ints[x.i + 2] and r.realm = texts[ints[x.i + 1] * 4 - 3]
-      and words[ints[x.i + 1]] = 'ok';
-  end if;
-  -- 9. at, number, recency
-  if at[33] > 0 then
+  -- 8. at, number, recency
+  if at[29] > 0 then
     update sessions s set recency = ints[x.i + 3]
-    from (select at[34] + r * 3 as i from generate_series(0, at[33] - 1) r offset 0) x
+    from (select at[30] + r * 3 as i from generate_series(0, at[29] - 1) r offset 0) x
     where s.number = ints[x.i + 2] and s.tenant = texts[ints[x.i + 1] * 4 - 3] collate "POSIX"
       and words[ints[x.i + 1]] = 'ok';
   end if;
-  -- 10. at, number; digest; data
-  if at[37] > 0 then
+  -- 9. at, number; digest; data
+  if at[33] > 0 then
     insert into contents (tenant, number, digest, data)
+    select texts[ints[at[34] + r * 2 + 1] * 4 - 3], ints[at[34] + r * 2 + 2], texts[at[35] + r + 1],
+      bytes[at[36] + r + 1]
+    from generate_series(0, at[33] - 1) r where words[ints[at[34] + r * 2 + 1]] = 'ok'
+    on conflict (number, digest) do nothing;
+  end if;
+  -- 10. at, number; name; body
+  if at[37] > 0 then
+    insert into documents (tenant, number, name, body)
     select texts[ints[at[38] + r * 2 + 1] * 4 - 3], ints[at[38] + r * 2 + 2], texts[at[39] + r + 1],
       bytes[at[40] + r + 1]
     from generate_series(0, at[37] - 1) r where words[ints[at[38] + r * 2 + 1]] = 'ok'
-    on conflict (number, digest) do nothing;
-  end if;
-  -- 11. at, number; name; body
-  if at[41] > 0 then
-    insert into documents (tenant, number, name, body)
-    select texts[ints[at[42] + r * 2 + 1] * 4 - 3], ints[at[42] + r * 2 + 2], texts[at[43] + r + 1],
-      bytes[at[44] + r + 1]
-    from generate_series(0, at[41] - 1) r where words[ints[at[42] + r * 2 + 1]] = 'ok'
     on conflict (number, name) do update set body = excluded.body;
   end if;
-  -- 16. at, number, created_us; node, key, format, refs; body
-  if at[61] > 0 then
+  -- 15. at, number, created_us; node, key, format, refs; body
+  if at[57] > 0 then
     insert into notes (tenant, number, created_us, node, key, format, refs, body)
     select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], texts[x.t + 1], texts[x.t + 2],
       texts[x.t + 3], texts[x.t + 4], bytes[x.b + 1]
     from (
-      select at[62] + r * 3 as i, at[63] + r * 4 as t, at[64] + r as b
-      from generate_series(0, at[61] - 1) r offset 0
+      select at[58] + r * 3 as i, at[59] + r * 4 as t, at[60] + r as b
+      from generate_series(0, at[57] - 1) r offset 0
     ) x
     where words[ints[x.i + 1]] = 'ok'
     on conflict (number, node, key) do update set format = excluded.format, refs = excluded.refs,
       created_us = excluded.created_us, body = excluded.body;
   end if;
-  -- 18. as 16, but the first one stays; written before 17 drops any
-  if at[69] > 0 then
+  -- 17. as 15, but the first one stays; written before 16 drops any
+  if at[65] > 0 then
     insert into notes (tenant, number, created_us, node, key, format, refs, body)
     select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], texts[x.t + 1], texts[x.t + 2],
       texts[x.t + 3], texts[x.t + 4], bytes[x.b + 1]
     from (
-      select r, at[70] + r * 3 as i, at[71] + r * 4 as t, at[72] + r as b
-      from generate_series(0, at[69] - 1) r offset 0
+      select r, at[66] + r * 3 as i, at[67] + r * 4 as t, at[68] + r as b
+      from generate_series(0, at[65] - 1) r offset 0
     ) x
     where words[ints[x.i + 1]] = 'ok'
     order by x.r
     on conflict (number, node, key) do nothing;
   end if;
-  -- 17. at, number; node, first, last
-  if at[65] > 0 then
+  -- 16. at, number; node, first, last
+  if at[61] > 0 then
     delete from notes n
     using (
-      select ints[at[66] + r * 2 + 2] as number, texts[ints[at[66] + r * 2 + 1] * 4 - 3] as tenant,
-        texts[at[67] + r * 3 + 1] as node, texts[at[67] + r * 3 + 2] as first,
-        texts[at[67] + r * 3 + 3] as last
-      from generate_series(0, at[65] - 1) r where words[ints[at[66] + r * 2 + 1]] = 'ok' offset 0
+      select ints[at[62] + r * 2 + 2] as number, texts[ints[at[62] + r * 2 + 1] * 4 - 3] as tenant,
+        texts[at[63] + r * 3 + 1] as node, texts[at[63] + r * 3 + 2] as first,
+        texts[at[63] + r * 3 + 3] as last
+      from generate_series(0, at[61] - 1) r where words[ints[at[62] + r * 2 + 1]] = 'ok' offset 0
     ) x
     where n.number = x.number and n.tenant = x.tenant and n.node = x.node
       and n.key >= x.first and n.key < x.last;
   end if;
-  if at[45] + at[49] + at[53] + at[57] > 0 then
+  if at[41] + at[45] + at[49] + at[53] > 0 then
     perform ledger_write_work(words, at, ints, texts, bytes);
   end if;
 end
@@ -201,49 +194,49 @@ create or replace function ledger_write_work(
 ) returns void language plpgsql volatile
 as $$
 begin
-  -- 12. at, number, later, seq, priority, available_us, max_attempts, backoff_us, enqueued_us;
+  -- 11. at, seq, priority, available_us, max_attempts, backoff_us, enqueued_us, number, later;
   -- queue, id, source_key, delivery, slot, merge; payloads
-  if at[45] > 0 then
-    insert into work (tenant, number, later, seq, priority, available_us, max_attempts, backoff_us,
-      enqueued_us, queue, id, source_key, delivery, slot, merge, payloads)
+  if at[41] > 0 then
+    insert into work (tenant, seq, priority, available_us, max_attempts, backoff_us, enqueued_us,
+      number, later, queue, id, source_key, delivery, slot, merge, payloads)
     select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], ints[x.i + 4], ints[x.i + 5],
       ints[x.i + 6], ints[x.i + 7], ints[x.i + 8], ints[x.i + 9], texts[x.t + 1], texts[x.t + 2],
       texts[x.t + 3], texts[x.t + 4], texts[x.t + 5], texts[x.t + 6], bytes[x.b + 1]
     from (
-      select at[46] + r * 9 as i, at[47] + r * 6 as t, at[48] + r as b
-      from generate_series(0, at[45] - 1) r offset 0
+      select at[42] + r * 9 as i, at[43] + r * 6 as t, at[44] + r as b
+      from generate_series(0, at[41] - 1) r offset 0
     ) x
     where words[ints[x.i + 1]] = 'ok';
   end if;
-  -- 13. at, number, priority, due_us; queue
-  if at[49] > 0 then
+  -- 12. at, number, priority, due_us; queue
+  if at[45] > 0 then
     insert into ready as r (tenant, number, priority, due_us, queue)
     select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], ints[x.i + 4], texts[x.t + 1]
     from (
-      select at[50] + n * 4 as i, at[51] + n as t from generate_series(0, at[49] - 1) n offset 0
+      select at[46] + n * 4 as i, at[47] + n as t from generate_series(0, at[45] - 1) n offset 0
     ) x
     where words[ints[x.i + 1]] = 'ok'
     on conflict (number, queue) do update set
       priority = least(r.priority, excluded.priority), due_us = least(r.due_us, excluded.due_us)
     where excluded.priority < r.priority or excluded.due_us < r.due_us;
   end if;
-  -- 14. at, number, count; claim, token
-  if at[53] > 0 then
+  -- 13. at, number, count; claim, token
+  if at[49] > 0 then
     delete from work w
     using (
-      select ints[at[54] + r * 3 + 2] as number, texts[at[55] + r * 2 + 1] as claim,
-        texts[ints[at[54] + r * 3 + 1] * 4 - 3] as tenant
-      from generate_series(0, at[53] - 1) r where words[ints[at[54] + r * 3 + 1]] = 'ok' offset 0
+      select ints[at[50] + r * 3 + 2] as number, texts[at[51] + r * 2 + 1] as claim,
+        texts[ints[at[50] + r * 3 + 1] * 4 - 3] as tenant
+      from generate_series(0, at[49] - 1) r where words[ints[at[50] + r * 3 + 1]] = 'ok' offset 0
     ) x
     where w.number = x.number and w.tenant = x.tenant and w.claim = x.claim;
   end if;
-  -- 15. at, number, floor_us; queue or null for all of them
-  if at[57] > 0 then
+  -- 14. at, number, floor_us; queue or null for all of them
+  if at[53] > 0 then
     perform ledger_settle(
-      array_agg(texts[ints[at[58] + r * 3 + 1] * 4 - 3] order by r),
-      array_agg(ints[at[58] + r * 3 + 2] order by r), array_agg(texts[at[59] + r + 1] order by r),
-      array_agg(ints[at[58] + r * 3 + 3] order by r))
-    from generate_series(0, at[57] - 1) r where words[ints[at[58] + r * 3 + 1]] = 'ok';
+      array_agg(texts[ints[at[54] + r * 3 + 1] * 4 - 3] order by r),
+      array_agg(ints[at[54] + r * 3 + 2] order by r), array_agg(texts[at[55] + r + 1] order by r),
+      array_agg(ints[at[54] + r * 3 + 3] order by r))
+    from generate_series(0, at[53] - 1) r where words[ints[at[54] + r * 3 + 1]] = 'ok';
   end if;
 end
 $$;

@@ -8,7 +8,7 @@
 --
 -- No row comes back when something is not as the plan has it; `ledger_apply` then says what.
 
--- name: commit_alone(tenant, number, version, was_us, expires_us, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, updated_us, link, active_run, open_run, latest_run, ledger, runs, now_us, ints, texts, blobs, count, first_ord, turn, kind, hash, usage, effects, is_held, is_guarded, uses, run, makes_run, changes_run, extends_run, run_key, run_first, run_last, run_created_us, run_status, run_parent, run_body, recency, day, model, provider, source, currency, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano, document, document_body)
+-- name: commit_alone(tenant, number, version, was_us, expires_us, revision, ord, leaf, tip, tip_seq, messages, users, first_user, live, updated_us, link, active_run, open_run, latest_run, ledger, runs, now_us, ints, texts, blobs, count, first_ord, turn, kind, hash, usage, effects, is_held, is_guarded, uses, run, makes_run, changes_run, run_key, run_first, run_last, run_created_us, run_status, run_parent, run_body, recency, day, model, provider, source, currency, calls, input, output, cached_input, cache_write, reasoning, total, cost_nano, document, document_body)
 -- ints: parent, seq, role, run, created_us of each node; texts: id, kind, label, format, refs; blobs:
 -- meta, salt, body. `is_guarded`: it makes a run or uses something. The turn is compared as a pair:
 -- only the index on both fits that, and none that would walk the session's turns or the tenant's. By
@@ -61,9 +61,6 @@ with moved as (
   update runs r set first_ord = :run_first, last_ord = :run_last, status = :run_status, -- if changes_run
     parent_run = :run_parent, body = :run_body -- if changes_run
   from moved where r.key = :run_key and r.realm = :tenant -- if changes_run
-), extended as ( -- if extends_run
-  update runs r set first_ord = :run_first, last_ord = :run_last -- if extends_run
-  from moved where r.key = :run_key and r.realm = :tenant -- if extends_run
 ), listed as ( -- if recency
   update sessions s set recency = :recency -- if recency
   from moved where s.number = :number and s.tenant = :tenant collate "POSIX" -- if recency

@@ -1,0 +1,188 @@
+"""What planned commands write, by table and kind: how a change set is carried to the server.
+
+A row travels as numbers, texts and bytes, which follow from the declaration of its table. What no
+section carries is no plan: the command goes the interactive way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ledgerstone.tables.graph import CONTENTS, NODES, NOTES, TURNS
+from ledgerstone.tables.runs import RUNS
+from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS
+from ledgerstone.tables.table import ORD_BITS, Key, Table
+from ledgerstone.tables.usage import USAGE_DAYS
+from ledgerstone.tables.work import READY, WORK
+
+Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle"]
+"""`merge`: the plan took the row to be absent, and the server joins it with the one that is there.
+`settle`: the server computes the rows from others, when these are written."""
+Carry: TypeAlias = Callable[[int, list[Any], list[Any], list[Any], list[Any]], None]
+"""Adds rows of the command at a place to the numbers, texts and bytes of a call."""
+Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+
+class Section(msgspec.Struct, frozen=True, eq=False):
+    """Rows of one table that are written in one way; `columns` are those that travel."""
+
+    table: Table[Any]
+    kind: Kind
+    columns: tuple[str, ...]
+    carry: Carry
+    often: bool = False
+
+
+def _section(
+    table: Table[Any], kind: Kind, *, but: tuple[str, ...] = (), often: bool = False
+) -> Section:
+    """All columns travel but some: those that no plan sets, and a tenant that the command names."""
+    columns = [name for name in table.columns if name not in but]
+    if table.packed:
+        columns = ["key", *[name for name in columns if name not in table.key]]
+    types: dict[str, list[str]] = {name: [] for name in ("integer", "text", "blob")}
+    for name in columns:
+        types[table.types.get(name, "integer")].append(name)
+    return Section(table, kind, tuple(columns), _carry(table, *types.values()), often)
+
+
+def _computed(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
+    """Rows of a kind of their own, from which the server computes those of the table."""
+    names = (*ints.split(), *texts.split())
+    return Section(table, kind, names, _carry(table, ints.split(), texts.split(), []))
+
+
+def _carry(
+    table: Table[Any], ints: Sequence[str], texts: Sequence[str], blobs: Sequence[str]
+) -> Carry:
+    lines = [f"    ints += (place, {_tuple(table, ints)})"]
+    for name, columns in (("texts", texts), ("blobs", blobs)):
+        lines += [f"    {name} += ({_tuple(table, columns)})"] if columns else []
+    head = "def carry(place, rows, ints, texts, blobs):\n  for row in rows:\n"
+    made: dict[str, Any] = {}
+    exec(head + "\n".join(lines), made)
+    carry: Carry = made["carry"]
+    return carry
+
+
+def values_of(section: Section, *names: str) -> Values:
+    """Some of the columns that travel, in this order."""
+    unknown = set(names) - set(section.columns)
+    if unknown:
+        raise ValueError(f"{section.table.name} does not carry {sorted(unknown)}")
+    values: Values = eval(f"lambda row: ({_tuple(section.table, names)})")
+    return values
+
+
+def _tuple(table: Table[Any], names: Sequence[str]) -> str:
+    """Columns of `row` as Python; the two halves of a packed key are one number, `key`."""
+    said = {name: f"row.{name}" for name in names}
+    if table.packed:
+        said["key"] = f"row.{table.key[0]} << {ORD_BITS} | row.{table.key[-1]}"
+    return "".join(f"{said[name]}, " for name in names)
+
+
+class DraftsRow(msgspec.Struct, frozen=True, gc=False):
+    """All drafts of a node, from the first key to before the last."""
+
+    number: int
+    node: str
+    first: str
+    last: str
+
+
+class ClaimRow(msgspec.Struct, frozen=True, gc=False):
+    """A claim that is completed: it still has so many batches under this token, or nothing is."""
+
+    number: int
+    batches: int
+    claim: str
+    token: str
+
+
+class LineRow(msgspec.Struct, frozen=True, gc=False):
+    """A place in the line of sessions, or with queue None all of a session, due at `floor_us`."""
+
+    number: int
+    queue: str | None
+    floor_us: int
+
+
+_CLAIMED = (
+    "attempts", "last_error", "claim", "claim_fence", "claim_token", "claim_owner", "claimed_us",
+    "claim_expires_us",
+)  # fmt: skip
+
+MOVED_HEADS = _section(HEADS, "put", but=("incarnation", "deleted_us", "touched_us"), often=True)
+NEW_NODES = _section(NODES, "insert", but=("deleted_us", "deleted_rev", "commitment"), often=True)
+NEW_TURNS = _section(TURNS, "insert", but=("pos", "usage_digest"), often=True)
+NEW_RUNS = _section(RUNS, "insert", often=True)
+CHANGED_RUNS = _section(RUNS, "put", but=("id", "tenant", "created_us"))
+USED_DAYS = _section(USAGE_DAYS, "merge", but=("tenant",), often=True)
+MOVED_SESSIONS = _computed(SESSIONS, "put", "number recency", "")
+NEW_VALUES = _section(CONTENTS, "merge")
+NEW_DOCUMENTS = _section(DOCUMENTS, "put")
+NEW_WORK = _section(WORK, "insert", but=_CLAIMED)
+RAISED_LINES = _section(READY, "merge", but=("tenant",))
+COMPLETED_CLAIMS = _computed(WORK, "delete", "number batches", "claim token")
+SETTLED_LINES = _computed(READY, "settle", "number floor_us", "queue")
+NEW_NOTES = _section(NOTES, "put")
+DROPPED_DRAFTS = _computed(NOTES, "delete", "number", "node first last")
+KEPT_NOTES = _section(NOTES, "merge")
+
+SECTIONS = (
+    MOVED_HEADS, NEW_NODES, NEW_TURNS, NEW_RUNS, CHANGED_RUNS, USED_DAYS, MOVED_SESSIONS,
+    NEW_VALUES, NEW_DOCUMENTS, NEW_WORK, RAISED_LINES, COMPLETED_CLAIMS, SETTLED_LINES, NEW_NOTES,
+    DROPPED_DRAFTS, KEPT_NOTES,
+)  # fmt: skip
+"""In the order in which ledger_write reads them."""
+
+_OF_TABLE: dict[Table[Any], dict[Kind, Section]] = {}
+for _section_ in SECTIONS:
+    _OF_TABLE.setdefault(_section_.table, {})[_section_.kind] = _section_
+
+Writes: TypeAlias = dict[Section, list[Any]]
+
+
+class NotCarried(Exception):
+    """No section carries a change of this kind in this table."""
+
+
+def sort_writes(
+    writes: dict[Table[Any], dict[Key, Any]],
+    inserted: dict[Table[Any], set[Key]],
+    absent: dict[Table[Any], set[Key]],
+) -> Writes:
+    """A change set by section; `absent` are the keys that were taken to be free."""
+    found: Writes = {}
+    try:
+        for table, mine in writes.items():
+            sections, rows = _OF_TABLE[table], [*mine.values()]
+            new, free = inserted.get(table, ()), absent.get(table, ())
+            if table.serial or len(new) == len(rows):
+                found[sections["insert"]] = rows
+            elif not (new or free or None in rows):
+                found[sections["put"]] = rows
+            else:
+                _sort_one_by_one(found, sections, mine, new, free)
+    except KeyError as error:
+        raise NotCarried(str(error)) from None
+    return found
+
+
+def _sort_one_by_one(
+    found: Writes,
+    sections: dict[Kind, Section],
+    mine: dict[Key, Any],
+    new: Collection[Key],
+    free: Collection[Key],
+) -> None:
+    for key, row in mine.items():
+        if row is None:
+            found.setdefault(sections["delete"], []).append(key)
+            continue
+        kind: Kind = "insert" if key in new else "merge" if key in free else "put"
+        found.setdefault(sections[kind], []).append(row)
