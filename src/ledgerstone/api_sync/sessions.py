@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from ledgerstone.api_sync.pages import Pages
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.executions import GetRecovery
-from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.commands.sessions import Children, ListSessions
 from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
@@ -292,10 +293,19 @@ class Sessions:
         """A new session with everything of this one but leases, runs, usage and drafts."""
         return self._copy(id, new_id, None, whole=True)
 
-    def delete(self, id: SessionRef) -> bool:
-        """Hide it from lists and close it for writing; False when it was not there or was so."""
+    def delete(self, id: SessionRef, *, children: Children = "reject") -> bool:
+        """Hide it from lists and close it for writing; False when it was not there or was so.
+
+        SessionHasChildren, with their number, while live sessions have it as their parent.
+        `children="detach"`: they stay and lose their parent; "cascade": all below it are deleted
+        in the same transaction. `restore` brings back one session, not what went with it.
+        """
         return self._handle.write(
-            commands.DeleteSession(tenant=self._handle.tenant, id=checks.session_id(id))
+            commands.DeleteSession(
+                tenant=self._handle.tenant,
+                id=checks.session_id(id),
+                children=_children(children),
+            )
         )
 
     def restore(self, id: SessionRef) -> bool:
@@ -310,32 +320,39 @@ class Sessions:
         *,
         keep_runs: bool = False,
         retire: bool = False,
+        children: Children = "reject",
         expected_revision: int | None = None,
         expected_incarnation: int | None = None,
     ) -> Receipt:
         """Remove it for good: invisible at once, then swept in bounded pieces.
 
         A crash in between leaves rows that the next purge sweeps. `retire` forbids the id for
-        ever. What is expected counts if the session is there: RevisionMoved, IncarnationMoved.
+        ever. SessionHasChildren, with their number, while sessions have it as their parent,
+        deleted ones too. `children="detach"`: they stay and lose their parent; "cascade": all
+        below it are deleted in the same transaction, then purged one by one; a crash in between
+        leaves deleted ones, which the same purge goes on with.
+        What is expected counts if the session is there: RevisionMoved, IncarnationMoved.
         """
         checks.guard(None, expected_revision, expected_incarnation)
-        receipt = self._handle.write(
-            commands.PurgeSession(
-                tenant=self._handle.tenant,
-                id=checks.session_id(id),
-                keep_runs=checks.flag(keep_runs, "keep_runs"),
-                retire=checks.flag(retire, "retire"),
-                expected_revision=expected_revision,
-                expected_incarnation=expected_incarnation,
-            )
+        command = commands.PurgeSession(
+            tenant=self._handle.tenant,
+            id=checks.session_id(id),
+            keep_runs=checks.flag(keep_runs, "keep_runs"),
+            retire=checks.flag(retire, "retire"),
+            children=_children(children),
+            expected_revision=expected_revision,
+            expected_incarnation=expected_incarnation,
         )
-        removed = dict(receipt.removed)
+        receipt = self._handle.write(command)
+        removed = Counter(receipt.removed)
+        free = replace(command, children=None, expected_revision=None, expected_incarnation=None)
+        for child in receipt.children:
+            removed.update((self._handle.write(replace(free, id=child))).removed)
         while swept := self._handle.write(
             commands.SweepPurged(tenant=self._handle.tenant, limit=SWEEP_ROWS)
         ):
-            for table, rows in swept.items():
-                removed[table] = removed.get(table, 0) + rows
-        return replace(receipt, removed=removed)
+            removed.update(swept)
+        return replace(receipt, removed=dict(removed))
 
     def stats(self, id: SessionRef) -> Stats:
         """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
@@ -373,6 +390,11 @@ class Sessions:
                 **where,
             )
         )
+
+
+def _children(value: Children) -> Children:
+    checks.one_of(value, get_args(Children), "children")
+    return value
 
 
 def _text(value: Any, field: str) -> str | UnsetType | None:

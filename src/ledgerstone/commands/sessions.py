@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,8 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, SessionView
 
 _UNSET = msgspec.UNSET
+
+Children: TypeAlias = Literal["reject", "detach", "cascade"]
 
 
 class CreateSession(Command[Session], frozen=True, kw_only=True):
@@ -46,9 +48,14 @@ class UpdateSession(Command[Session], frozen=True, kw_only=True):
 
 
 class DeleteSession(Command[bool], frozen=True, kw_only=True):
-    """Soft: hidden from lists, readable by id, closed for writing."""
+    """Soft: hidden from lists, readable by id, closed for writing.
+
+    `children`: live sessions that have it as their parent make it SessionHasChildren, lose it as
+    their parent, or are deleted too, with all below them; None: they are not looked at.
+    """
 
     id: str
+    children: Children | None = None
 
 
 class RestoreSession(Command[bool], frozen=True, kw_only=True):
@@ -58,9 +65,14 @@ class RestoreSession(Command[bool], frozen=True, kw_only=True):
 
 
 class PurgeSession(Command[Receipt], frozen=True, kw_only=True):
-    """First phase: invisible at once, a stub keeps the id's fence and incarnation."""
+    """First phase: invisible at once, a stub keeps the id's fence and incarnation.
+
+    `children` as of DeleteSession, but deleted ones count as well; those of a cascade are deleted,
+    and named in the receipt in an order in which they can be purged.
+    """
 
     id: str
+    children: Children | None = None
     keep_runs: bool = False
     retire: bool = False
     expected_revision: int | None = None

@@ -18,6 +18,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
 from ledgerstone.handlers.budgets import change_user
+from ledgerstone.handlers.families import part_from_children
 from ledgerstone.handlers.heads import find_head, find_session, need_session, save_head
 from ledgerstone.handlers.nodes import id_at
 from ledgerstone.handlers.paths import effective
@@ -205,6 +206,7 @@ async def delete_session(tx: Tx, command: DeleteSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is not None:
         return False
+    await part_from_children(tx, command, deleted=False)
     head.deleted_us = tx.now_us
     save_head(tx, head)
     return True

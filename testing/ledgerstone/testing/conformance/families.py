@@ -1,0 +1,140 @@
+"""Sessions that have parents: who may be one, and what becomes of children."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledgerstone import Store, user
+from ledgerstone.commands.sessions import PurgeSession
+from ledgerstone.errors import InvalidValue, SessionHasChildren
+from ledgerstone.testing.bed import Bed
+
+__all__ = ["TestChildren"]
+
+
+def family(store: Store) -> None:
+    """A mother with two children, one of which has a child of its own; and a stranger."""
+    store.sessions.create(id="mother")
+    for name, parent in (("ann", "mother"), ("bob", "mother"), ("kid", "ann")):
+        store.sessions.create(id=name, parent=parent)
+    store.sessions.create(id="stranger")
+    for name in ("mother", "ann", "bob", "kid", "stranger"):
+        store.messages.append(name, user(f"I am {name}"))
+
+
+def everybody(store: Store) -> dict[str, str | None]:
+    """All sessions that are not deleted, with their parents."""
+    return {one.id: one.parent for one in store.sessions.iter()}
+
+
+ALL = {"mother": None, "ann": "mother", "bob": "mother", "kid": "ann", "stranger": None}
+VERBS = ("delete", "purge")
+
+
+@pytest.mark.promise(210)
+class TestChildren:
+    """`children` of delete and purge: reject, detach or cascade."""
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_a_session_with_children_is_not_removed_by_default(
+        self, backend: Bed, verb: str
+    ) -> None:
+        family(backend.store)
+        for extra in ({}, {"children": "reject"}):
+            with backend.unchanged("mother"), pytest.raises(SessionHasChildren) as refused:
+                getattr(backend.store.sessions, verb)("mother", **extra)
+            assert (refused.value.session, refused.value.children) == ("mother", 2)
+            assert "2 others" in str(refused.value)
+        assert everybody(backend.store) == ALL
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_detached_children_stay_and_have_no_parent(self, backend: Bed, verb: str) -> None:
+        family(backend.store)
+        getattr(backend.store.sessions, verb)("mother", children="detach")
+        store = backend.reopen()
+        assert everybody(store) == {"ann": None, "bob": None, "kid": "ann", "stranger": None}
+        assert backend.texts("ann") == ["I am ann"]
+        assert store.admin.verify().ok
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_a_cascade_takes_all_below_along(self, backend: Bed, verb: str) -> None:
+        family(backend.store)
+        getattr(backend.store.sessions, verb)("mother", children="cascade")
+        store = backend.reopen()
+        assert everybody(store) == {"stranger": None}
+        assert store.messages.append("stranger", user("alone"))
+        assert store.admin.verify().ok
+
+    def test_what_a_deletion_took_along_is_deleted_and_comes_back_one_by_one(
+        self, backend: Bed
+    ) -> None:
+        store = backend.store
+        family(store)
+        assert store.sessions.delete("mother", children="cascade") is True
+        gone = [store.sessions.get(name) for name in ("mother", "ann", "bob", "kid")]
+        assert {one.deleted_us for one in gone if one is not None} == {backend.clock.now_us()}
+        assert store.sessions.restore("mother") is True
+        assert everybody(store) == {"mother": None, "stranger": None}
+        assert store.sessions.restore("kid") is True
+        assert backend.texts("kid") == ["I am kid"]
+
+    def test_what_a_purge_took_along_is_gone_and_named(self, backend: Bed) -> None:
+        store = backend.store
+        family(store)
+        receipt = store.sessions.purge("mother", children="cascade")
+        assert sorted(receipt.children) == ["ann", "bob", "kid"]
+        assert receipt.children.index("kid") < receipt.children.index("ann")
+        assert receipt.removed["nodes"] == 4
+        for name in ("mother", "ann", "bob", "kid"):
+            assert store.sessions.get(name) is None
+            assert store.messages.history(name) == []
+        assert store.sessions.purge("stranger").children == []
+
+    def test_deleted_children_stop_no_deletion_but_a_purge(self, backend: Bed) -> None:
+        store = backend.store
+        family(store)
+        store.sessions.delete("bob")
+        with pytest.raises(SessionHasChildren) as refused:
+            store.sessions.delete("mother")
+        assert refused.value.children == 1
+        store.sessions.delete("ann", children="cascade")
+        assert store.sessions.delete("mother") is True
+        with pytest.raises(SessionHasChildren) as refused:
+            store.sessions.purge("mother")
+        assert refused.value.children == 2
+        assert len(store.sessions.purge("mother", children="cascade").children) == 3
+
+    def test_a_purge_that_was_cut_off_is_gone_on_with(self, backend: Bed) -> None:
+        family(backend.store)
+        place: Any = {"tenant": "default"}
+        cut = backend.write(PurgeSession(id="mother", children="cascade", **place))
+        assert everybody(backend.store) == {"stranger": None}
+        backend.write(PurgeSession(id=cut.children[0], **place))
+        store = backend.reopen()
+        again = store.sessions.purge("mother", children="cascade")
+        assert (again.existed, again.children) == (False, cut.children[1:])
+        assert store.sessions.count(deleted=True) == 1
+
+    def test_who_has_no_children_is_removed_whatever_is_said(self, backend: Bed) -> None:
+        store = backend.store
+        for children in ("reject", "detach", "cascade"):
+            store.sessions.create(id="s")
+            assert store.sessions.delete("s", children=children) is True
+            assert store.sessions.delete("nobody", children=children) is False
+            assert store.sessions.purge("s", children=children).existed is True
+            assert store.sessions.purge("nobody", children=children).existed is False
+
+    def test_children_of_another_tenant_do_not_count(self, backend: Bed) -> None:
+        other = backend.open(None).for_tenant("other")
+        family(other)
+        backend.store.sessions.create(id="mother")
+        assert backend.store.sessions.delete("mother", children="cascade") is True
+        assert everybody(other) == ALL
+
+    def test_anything_else_is_refused(self, backend: Bed) -> None:
+        wrong: Any = "adopt"
+        for verb in VERBS:
+            with pytest.raises(InvalidValue, match="children"):
+                getattr(backend.store.sessions, verb)("s", children=wrong)
