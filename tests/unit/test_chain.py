@@ -174,6 +174,7 @@ ENVELOPE: dict[str, dict[str, Any]] = {
         "guard": Guard(3, "token", 7),
         "create": Session(id="s", title="x"),
         "missing_parent": "root",
+        "parent_rule": "exists",
         "drop_drafts": ("d",),
         "complete": ("claim",),
         "release": True,

@@ -409,6 +409,7 @@ class AsyncTurn(Keeping):
                 kind="turn",
                 guard=checks.guard(self.lease, self.expected_revision, self.expected_incarnation),
                 create=self._create,
+                parent_rule="exists",
                 branch=self.branch,
                 nodes=tuple(content.nodes),
                 release=release,

@@ -69,6 +69,7 @@ class Nodes:
             kind="append",
             guard=checks.guard(owned, expected_revision),
             create=new_session(self._handle.tenant, target, create),
+            parent_rule="exists",
             branch=checks.branch_name(branch),
             nodes=tuple(made),
             missing_parent=checks.one_of(parent_missing, PARENT_MISSING, "parent_missing"),

@@ -17,7 +17,7 @@ from ledgerstone.api_sync.pages import Pages
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.executions import GetRecovery
-from ledgerstone.commands.sessions import Children, ListSessions
+from ledgerstone.commands.sessions import Children, ListSessions, ParentRule
 from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
@@ -54,11 +54,18 @@ class Sessions:
         self._handle = handle
 
     def create(
-        self, *, id: IdRef | None = None, document: Mapping[str, Any] | None = None, **fields: Any
+        self,
+        *,
+        id: IdRef | None = None,
+        document: Mapping[str, Any] | None = None,
+        parent_missing: str = "error",
+        **fields: Any,
     ) -> Session:
         """A new session; the same call again answers the one it made.
 
         Fields: user, app, title, model, cwd, status, metadata, parent, cause, created_us.
+        A parent must be there (`parent_missing="keep"`, for imports: or come later) and never
+        below the session: InvalidValue.
         AlreadyExists for an id taken by another session, SessionRetired for a retired one.
         """
         return self._handle.write(
@@ -66,11 +73,17 @@ class Sessions:
                 tenant=self._handle.tenant,
                 session=self._new(id, fields),
                 document=None if document is None else write_document(document),
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
     def ensure(
-        self, id: IdRef, *, document: Mapping[str, Any] | None = None, **fields: Any
+        self,
+        id: IdRef,
+        *,
+        document: Mapping[str, Any] | None = None,
+        parent_missing: str = "error",
+        **fields: Any,
     ) -> Session:
         """The session with this id, made when it is missing; fields are for a new one only."""
         return self._handle.write(
@@ -79,22 +92,36 @@ class Sessions:
                 session=self._new(checks.record_id(id, "id"), fields),
                 document=None if document is None else write_document(document),
                 ensure=True,
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
-    def get_or_create(self, user: str, *, app: str = "", **fields: Any) -> Session:
+    def get_or_create(
+        self, user: str, *, app: str = "", parent_missing: str = "error", **fields: Any
+    ) -> Session:
         """The newest live session of a user and app, or a new one."""
         if user is None:
             raise InvalidValue("user", "a user is needed to find a session by")
         made = self._new(None, {**fields, "user": user, "app": app})
         return self._handle.write(
-            commands.GetOrCreateSession(tenant=self._handle.tenant, session=made)
+            commands.GetOrCreateSession(
+                tenant=self._handle.tenant,
+                session=made,
+                parent_rule=_parent_rule(parent_missing),
+            )
         )
 
     def put(
-        self, session: Session, *, document: Mapping[str, Any] | UnsetType | None = UNSET
+        self,
+        session: Session,
+        *,
+        document: Mapping[str, Any] | UnsetType | None = UNSET,
+        parent_missing: str = "error",
     ) -> Session:
-        """Create or overwrite the whole record; times are stored as given. SessionDeleted."""
+        """Create or overwrite the whole record; times are stored as given. SessionDeleted.
+
+        A parent that is new to it as of `create`.
+        """
         if not isinstance(session, Session):
             raise InvalidValue("session", f"a Session expected, got {type(session).__name__}")
         fields = {name: getattr(session, name) for name in SESSION_FIELDS}
@@ -105,6 +132,7 @@ class Sessions:
                 tenant=self._handle.tenant,
                 session=replace(made, updated_us=updated_us),
                 document=_document(document),
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
@@ -390,6 +418,11 @@ class Sessions:
                 **where,
             )
         )
+
+
+def _parent_rule(missing: str) -> ParentRule:
+    checks.one_of(missing, ("error", "keep"), "parent_missing")
+    return "exists" if missing == "error" else "no_circle"
 
 
 def _children(value: Children) -> Children:

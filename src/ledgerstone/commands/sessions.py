@@ -12,6 +12,8 @@ from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, S
 _UNSET = msgspec.UNSET
 
 Children: TypeAlias = Literal["reject", "detach", "cascade"]
+ParentRule: TypeAlias = Literal["any", "no_circle", "exists"]
+"""Of a new parent: not looked at; the session is not above it; it is also there, not deleted."""
 
 
 class CreateSession(Command[Session], frozen=True, kw_only=True):
@@ -20,6 +22,7 @@ class CreateSession(Command[Session], frozen=True, kw_only=True):
     session: Session
     document: bytes | None = None
     ensure: bool = False
+    parent_rule: ParentRule = "any"
 
 
 class PutSession(Command[Session], frozen=True, kw_only=True):
@@ -27,12 +30,14 @@ class PutSession(Command[Session], frozen=True, kw_only=True):
 
     session: Session
     document: bytes | msgspec.UnsetType | None = _UNSET
+    parent_rule: ParentRule = "any"
 
 
 class GetOrCreateSession(Command[Session], frozen=True, kw_only=True):
     """The newest live session of a user and app, or this new one."""
 
     session: Session
+    parent_rule: ParentRule = "any"
 
 
 class UpdateSession(Command[Session], frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Sessions and the sessions below them: what becomes of children when their parent goes."""
+"""Sessions and the sessions below them: who may be a parent, and what becomes of children."""
 
 from __future__ import annotations
 
@@ -6,11 +6,46 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.sessions import DeleteSession, PurgeSession
-from ledgerstone.errors import SessionHasChildren
-from ledgerstone.handlers.heads import save_head
-from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_PARENT, Head, SessionRow
+from ledgerstone.commands.sessions import DeleteSession, ParentRule, PurgeSession
+from ledgerstone.errors import InvalidValue, SessionHasChildren
+from ledgerstone.handlers.heads import find_head, save_head
+from ledgerstone.records.sessions import Session
+from ledgerstone.tables.sessions import (
+    HEADS,
+    SESSIONS,
+    SESSIONS_BY_ID,
+    SESSIONS_BY_PARENT,
+    Head,
+    SessionRow,
+)
 from ledgerstone.tables.transaction import Tx
+
+
+async def check_parent(tx: Tx, tenant: str, session: Session, rule: ParentRule) -> None:
+    """InvalidValue unless the session may have the parent that it names."""
+    parent = session.parent
+    if parent is None or rule == "any":
+        return
+    if session.id in await _line_of(tx, tenant, parent):
+        raise InvalidValue("parent", f"{parent!r} is the session itself, or below it: a circle")
+    if rule == "exists":
+        head = await find_head(tx, tenant, parent)
+        if head is None or head.deleted_us is not None:
+            state = "there is no" if head is None else "deleted is"
+            raise InvalidValue(
+                "parent", f"{state} session {parent!r}; parent_missing='keep' keeps the name of it"
+            )
+
+
+async def _line_of(tx: Tx, tenant: str, session: str) -> set[str]:
+    """A session and those above it."""
+    line: set[str] = set()
+    above: str | None = session
+    while above is not None and above not in line:
+        line.add(above)
+        row = await tx.find(SESSIONS_BY_ID, tenant, above)
+        above = None if row is None else row.parent
+    return line
 
 
 async def descendants(tx: Tx, tenant: str, session: str) -> list[SessionRow]:

@@ -18,7 +18,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
 from ledgerstone.handlers.budgets import change_user
-from ledgerstone.handlers.families import part_from_children
+from ledgerstone.handlers.families import check_parent, part_from_children
 from ledgerstone.handlers.heads import find_head, find_session, need_session, save_head
 from ledgerstone.handlers.nodes import id_at
 from ledgerstone.handlers.paths import effective
@@ -52,6 +52,7 @@ async def create_session(tx: Tx, command: CreateSession) -> Session:
     """A new session; a repeated call with the same content answers the stored one."""
     found = await find_session(tx, command.tenant, command.session.id)
     if found is None:
+        await check_parent(tx, command.tenant, command.session, command.parent_rule)
         await insert_session(tx, command.tenant, command.session, command.document)
         return await _need_record(tx, command.tenant, command.session.id)
     stored = session_of(*found)
@@ -107,6 +108,8 @@ async def put_session(tx: Tx, command: PutSession) -> Session:
     session = command.session
     document = command.document if isinstance(command.document, bytes) else None
     found = await find_session(tx, command.tenant, session.id)
+    if found is None or found[0].parent != session.parent:
+        await check_parent(tx, command.tenant, session, command.parent_rule)
     if found is None:
         await insert_session(tx, command.tenant, session, document)
         return await _need_record(tx, command.tenant, session.id)
@@ -145,7 +148,8 @@ async def get_or_create_session(tx: Tx, command: GetOrCreateSession) -> Session:
     found = await _newest(tx, command.tenant, given.user, given.app)
     if found is not None:
         return session_of(*found)
-    return await create_session(tx, CreateSession(tenant=command.tenant, session=given))
+    made = CreateSession(tenant=command.tenant, session=given, parent_rule=command.parent_rule)
+    return await create_session(tx, made)
 
 
 async def _newest(

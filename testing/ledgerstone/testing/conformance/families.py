@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ledgerstone import Store, user
+from ledgerstone import Session, Store, user
 from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.errors import InvalidValue, SessionHasChildren
 from ledgerstone.testing.bed import Bed
 
-__all__ = ["TestChildren"]
+__all__ = ["TestChildren", "TestParents"]
 
 
 def family(store: Store) -> None:
@@ -138,3 +139,89 @@ class TestChildren:
         for verb in VERBS:
             with pytest.raises(InvalidValue, match="children"):
                 getattr(backend.store.sessions, verb)("s", children=wrong)
+
+
+@pytest.mark.promise(211)
+class TestParents:
+    """A parent must be there, and not below its child."""
+
+    def test_a_parent_that_is_not_there_is_refused(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        makers: list[Callable[..., object]] = [
+            lambda: sessions.create(id="s", parent="nobody"),
+            lambda: sessions.ensure("s", parent="nobody"),
+            lambda: sessions.get_or_create("ada", parent="nobody"),
+            lambda: sessions.put(Session(id="s", parent="nobody")),
+        ]
+        for make in makers:
+            with pytest.raises(InvalidValue, match="nobody") as refused:
+                make()
+            assert refused.value.field == "parent"
+        assert sessions.count() == 0
+
+    def test_nor_may_a_commit_make_a_session_with_such_a_parent(self, backend: Bed) -> None:
+        made, store = Session(id="s", parent="nobody"), backend.store
+        makers: list[Callable[..., object]] = [
+            lambda: store.messages.append("s", user("hello"), create=made),
+            lambda: store.messages.append("s", create=made),
+            lambda: store.messages.replace("s", [user("hello")], create=made),
+            lambda: store.nodes.append("s", {"kind": "event"}, create=made),
+            lambda: store.turns.begin("s", create=made).commit(),
+        ]
+        for make in makers:
+            with pytest.raises(InvalidValue, match="nobody"):
+                make()
+        assert store.sessions.count() == 0
+        store.sessions.create(id="nobody")
+        store.messages.append("s", user("hello"), create=made)
+        assert everybody(store) == {"nobody": None, "s": "nobody"}
+
+    def test_a_deleted_parent_is_refused_and_one_of_another_tenant_is_not_there(
+        self, backend: Bed
+    ) -> None:
+        backend.open(None).for_tenant("other").sessions.create(id="theirs")
+        backend.store.sessions.create(id="gone")
+        backend.store.sessions.delete("gone")
+        for parent in ("gone", "theirs"):
+            with pytest.raises(InvalidValue, match=parent):
+                backend.store.sessions.create(id="s", parent=parent)
+
+    def test_an_import_may_bring_the_parent_later(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        sessions.create(id="a", parent="p", parent_missing="keep")
+        sessions.ensure("b", parent="p", parent_missing="keep")
+        sessions.put(Session(id="c", parent="p"), parent_missing="keep")
+        sessions.get_or_create("ada", parent="p", parent_missing="keep")
+        assert sessions.count(parent="p") == 4
+        with pytest.raises(InvalidValue, match="parent_missing"):
+            sessions.create(id="d", parent="p", parent_missing="root")
+
+    def test_what_is_there_may_be_made_again_whatever_became_of_its_parent(
+        self, backend: Bed
+    ) -> None:
+        sessions = backend.store.sessions
+        made = sessions.create(id="s", parent="p", parent_missing="keep")
+        assert sessions.create(id="s", parent="p") == made
+        assert sessions.ensure("s", parent="other") == made
+        assert sessions.put(Session(id="s", parent="p", title="new")).title == "new"
+        assert sessions.put(Session(id="s")).parent is None
+        with pytest.raises(InvalidValue, match="'p'"):
+            sessions.put(Session(id="s", parent="p"))
+
+    @pytest.mark.parametrize("missing", ["error", "keep"])
+    def test_no_circle_is_closed(self, backend: Bed, missing: str) -> None:
+        store = backend.store
+        family(store)
+        for parent in ("mother", "bob", "kid"):
+            with backend.unchanged("mother"), pytest.raises(InvalidValue, match="circle"):
+                store.sessions.put(Session(id="mother", parent=parent), parent_missing=missing)
+        with pytest.raises(InvalidValue, match="circle"):
+            store.sessions.create(id="own", parent="own", parent_missing=missing)
+        assert store.sessions.put(Session(id="mother", parent="stranger")).parent == "stranger"
+
+    def test_nor_by_a_parent_that_comes_later(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        sessions.create(id="a", parent="b", parent_missing="keep")
+        with pytest.raises(InvalidValue, match="circle"):
+            sessions.create(id="b", parent="a")
+        assert sessions.create(id="b").parent is None
