@@ -53,10 +53,10 @@ class AsyncMessages(AsyncContexts):
         made = new_session(tenant, target, create)
         if not messages:
             if made is not None:
-                command = CreateSession(
+                ensure = CreateSession(
                     tenant=tenant, session=made, ensure=True, parent_rule="exists"
                 )
-                await self._handle.write(command)
+                await self._handle.write(ensure)
             return []
         given = bodies.to_messages(messages)
         turn, nodes = bodies.message_nodes(given, checks.maybe_id(run_id, "run_id"))

@@ -223,8 +223,10 @@ class AsyncSessions:
     ) -> Page[Session]:
         """A page of sessions.
 
-        Filters: user, app, status, parent, deleted, created_after (inclusive), created_before
-        (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign cursor.
+        Filters: user, app, status, parent, root (True: only those without a parent), under
+        (all below a session, at any depth), id_prefix, deleted, created_after (inclusive),
+        created_before (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign
+        cursor.
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         found = session_filter(where)

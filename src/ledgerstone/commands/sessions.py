@@ -142,12 +142,18 @@ class GetDocuments(Query[dict[str, bytes]], frozen=True, kw_only=True):
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are meant; None means any."""
+    """Which sessions are meant; None means any.
+
+    `root`: only those without a parent. `under`: those below this session, at any depth.
+    """
 
     user: str | None = None
     app: str | None = None
     status: str | None = None
     parent: str | None = None
+    root: bool = False
+    under: str | None = None
+    id_prefix: str | None = None
     deleted: bool = False
     created_after_us: int | None = None
     created_before_us: int | None = None

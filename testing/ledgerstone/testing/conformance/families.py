@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.errors import InvalidValue, SessionHasChildren
 from ledgerstone.testing.bed import Bed
 
-__all__ = ["TestChildren", "TestParents"]
+__all__ = ["TestChildren", "TestFamilyLists", "TestParents"]
 
 
 def family(store: Store) -> None:
@@ -225,3 +225,97 @@ class TestParents:
         with pytest.raises(InvalidValue, match="circle"):
             sessions.create(id="b", parent="a")
         assert sessions.create(id="b").parent is None
+
+
+def ids(page: Iterable[Session]) -> list[str]:
+    return [one.id for one in page]
+
+
+@pytest.mark.promise(212)
+class TestFamilyLists:
+    """`id_prefix`, `root` and `under` of lists."""
+
+    def test_only_those_without_a_parent(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        family(backend.store)
+        assert ids(sessions.list(root=True, order="id")) == ["mother", "stranger"]
+        assert sessions.count(root=True) == 2
+        assert sessions.count(root=False) == 5
+        sessions.delete("mother", children="detach")
+        assert ids(sessions.list(root=True, order="id")) == ["ann", "bob", "stranger"]
+        assert sessions.count(root=True, deleted=True) == 4
+
+    def test_all_below_a_session(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        family(backend.store)
+        for order in ("id", "created", "updated"):
+            assert sorted(ids(sessions.list(under="mother", order=order))) == ["ann", "bob", "kid"]
+        assert ids(sessions.list(under="mother", order="-id")) == ["kid", "bob", "ann"]
+        assert ids(sessions.list(under="mother", parent="ann")) == ["kid"]
+        assert ids(sessions.list(under="ann")) == ["kid"]
+        assert ids(sessions.list(under="kid")) == ids(sessions.list(under="nobody")) == []
+        sessions.delete("ann", children="detach")
+        assert ids(sessions.list(under="mother")) == ["bob"]
+        assert sessions.count(under="mother", deleted=True) == 2
+
+    @pytest.mark.parametrize("order", ["id", "-id", "created", "-created", "updated", "-updated"])
+    def test_pages_of_a_family_are_complete(self, backend: Bed, order: str) -> None:
+        sessions = backend.store.sessions
+        sessions.create(id="top")
+        for n in range(12):
+            backend.clock.advance(1)
+            parent = "top" if n < 2 else f"s{n - 2:02}"
+            sessions.create(id=f"s{n:02}", parent=parent, user=f"u{n % 2}")
+        assert len(ids(sessions.iter(under="top", order=order))) == 12
+        found: list[str] = []
+        cursor = None
+        while cursor is not None or not found:
+            page = sessions.list(under="top", user="u1", order=order, limit=2, cursor=cursor)
+            found, cursor = [*found, *ids(page)], page.cursor
+        assert sorted(found) == [f"s{n:02}" for n in range(1, 12, 2)]
+        assert found == sorted(found, reverse=order.startswith("-"))
+
+    def test_by_how_an_id_begins(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        names = ["a", "a b", "a/", "a/1", "a/10", "a/2", "a0", "a\U0010fffd", "A/1", "b", "é", "éa"]
+        for name in names:
+            backend.clock.advance(1)
+            sessions.create(id=name, user="ada" if name.endswith("1") else None)
+        for prefix in (*names, "a/1" + "x" * 250, "\ue000", "\U00010000", " "):
+            wanted = sorted(name for name in names if name.startswith(prefix))
+            assert ids(sessions.list(id_prefix=prefix, order="id")) == wanted
+            assert ids(sessions.list(id_prefix=prefix, order="-id")) == wanted[::-1]
+            by_time = [name for name in names if name in wanted]
+            assert ids(sessions.list(id_prefix=prefix)) == by_time[::-1]
+            assert sessions.count(id_prefix=prefix) == len(wanted)
+        assert ids(sessions.list(id_prefix="a", user="ada")) == ["a/1"]
+
+    def test_pages_by_how_an_id_begins(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        for n in range(25):
+            sessions.create(id=f"x{n:02}")
+            sessions.create(id=f"y{n:02}")
+        for order in ("id", "-created"):
+            found: list[str] = []
+            cursor = None
+            while cursor is not None or not found:
+                page = sessions.list(id_prefix="x", order=order, limit=10, cursor=cursor)
+                found, cursor = [*found, *ids(page)], page.cursor
+            assert sorted(found) == [f"x{n:02}" for n in range(25)]
+        assert len(ids(sessions.iter(id_prefix="x1"))) == 10
+
+    def test_a_cursor_is_of_one_list(self, backend: Bed) -> None:
+        sessions = backend.store.sessions
+        family(backend.store)
+        filters: list[dict[str, Any]] = [{"root": True}, {"under": "mother"}, {"id_prefix": "m"}]
+        page = sessions.list(limit=1)
+        assert page.cursor is not None
+        for where in filters:
+            with pytest.raises(InvalidValue, match="cursor"):
+                sessions.list(limit=1, cursor=page.cursor, **where)
+
+    def test_anything_else_is_refused(self, backend: Bed) -> None:
+        filters: list[dict[str, Any]] = [{"root": 1}, {"under": ""}, {"id_prefix": ""}]
+        for where in filters:
+            with pytest.raises(InvalidValue):
+                backend.store.sessions.list(**where)
