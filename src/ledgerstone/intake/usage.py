@@ -90,10 +90,13 @@ def _usage(value: Usage | Mapping[str, int], correction: bool) -> Usage:
 
 
 def _cost(cost: object, correction: bool) -> Cost:
-    if not isinstance(cost, Cost) or type(cost.nano) is not int or abs(cost.nano) >= COUNT_BOUND:
+    if not isinstance(cost, Cost):
         raise InvalidValue("cost", "a Cost in integer nano-units, below 2^53, expected")
-    if cost.nano < 0 and not correction:
-        raise InvalidValue("cost", f"{cost.nano} is negative; a correction says correction=True")
+    for nano in (cost.nano, cost.input_nano or 0, cost.output_nano or 0):
+        if type(nano) is not int or abs(nano) >= COUNT_BOUND:
+            raise InvalidValue("cost", "a Cost in integer nano-units, below 2^53, expected")
+        if nano < 0 and not correction:
+            raise InvalidValue("cost", f"{nano} is negative; a correction says correction=True")
     currency(cost.currency, "cost.currency")
     return cost
 

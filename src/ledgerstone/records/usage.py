@@ -45,11 +45,19 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
                 raise InvalidValue(f"{field}.{name}", "an integer below 2^62 expected")
 
 
-class Cost(msgspec.Struct, frozen=True, gc=False):
-    """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out."""
+class Cost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
+    """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out.
+
+    `nano` is the total. `input_nano` and `output_nano` are what of it the input and the output
+    cost, where that is known; the rest is neither, such as a fee per call. Sums have totals only.
+    """
 
     nano: int
-    currency: str = "USD"
+    currency: str = msgspec.field(
+        default_factory=lambda: "USD"
+    )  # So it is never a left out default.
+    input_nano: int | None = None
+    output_nano: int | None = None
 
 
 class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
