@@ -52,6 +52,7 @@ class AsyncUsageBook:
         source: str = "",
         provider: str | None = None,
         run_id: IdRef | None = None,
+        message: IdRef | None = None,
         correction: bool = False,
         over_budget: bool = False,
         id: str | None = None,
@@ -61,8 +62,9 @@ class AsyncUsageBook:
         """Record a use outside of a turn: a commit of its own, repeatable by its id.
 
         Without a cost the store's price list says it. A correction is another record and may be
-        negative. The answer's `over_budget` names the budgets it went beyond; one of mode
-        refuse_commit refuses it instead, unless `over_budget`: it was used already.
+        negative. `message` is what it was used for. The answer's `over_budget` names the budgets
+        it went beyond; one of mode refuse_commit refuses it instead, unless `over_budget`: it was
+        used already.
         Errors: BudgetExceeded, TurnConflict when the id recorded something else, SessionNotFound,
         SessionDeleted, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """
@@ -76,6 +78,8 @@ class AsyncUsageBook:
             provider=provider,
             run_id=None if run_id is None else checks.record_id(run_id, "run_id"),
             correction=correction,
+            id=id,
+            message=message,
         )
         command = CommitTurn(
             tenant=self._handle.tenant,
@@ -104,10 +108,22 @@ class AsyncUsageBook:
             over_budget=answer.over_budget,
         )
 
-    async def list(self, session: SessionRef, *, limit: int | None = None) -> UsageList:
-        """What was recorded in a session, oldest first; [] for an unknown one."""
+    async def list(
+        self, session: SessionRef, *, message: IdRef | None = None, limit: int | None = None
+    ) -> UsageList:
+        """What was recorded in a session, oldest first; [] for an unknown one.
+
+        `message`: only what was used for it.
+        """
         most = None if limit is None else checks.positive(limit, "limit")
-        return await self._fetch(checks.session_id(session), (0, 0), most)
+        used_for = checks.maybe_id(message, "message")
+        return await self._fetch(checks.session_id(session), (0, 0), most, message=used_for)
+
+    async def get(self, session: SessionRef, id: str) -> UsageRecord | None:
+        """One record by its own id."""
+        name = ids.check_id(id, "id")
+        found = await self._fetch(checks.session_id(session), (0, 0), 1, id=name)
+        return found[0] if found else None
 
     def iter(self, session: SessionRef) -> AsyncPages[UsageRecord]:
         """The same, in pieces."""
@@ -239,7 +255,10 @@ class AsyncUsageBook:
         name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
         return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
 
-    async def _fetch(self, session: str, after: tuple[int, int], limit: int | None) -> UsageList:
-        return await self._handle.ask(
-            ListUsage(tenant=self._handle.tenant, session=session, after=after, limit=limit)
+    async def _fetch(
+        self, session: str, after: tuple[int, int], limit: int | None, **where: str | None
+    ) -> UsageList:
+        query = ListUsage(
+            tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
         )
+        return await self._handle.ask(query)

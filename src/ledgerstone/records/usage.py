@@ -53,9 +53,8 @@ class Cost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_
     """
 
     nano: int
-    currency: str = msgspec.field(
-        default_factory=lambda: "USD"
-    )  # So it is never a left out default.
+    # A factory, for a plain default is left out.
+    currency: str = msgspec.field(default_factory=lambda: "USD")
     input_nano: int | None = None
     output_nano: int | None = None
 
@@ -63,7 +62,8 @@ class Cost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_
 class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One recorded use, or one line of the merged ledger.
 
-    `estimated`: nobody told the cost, it was worked out from a price list.
+    `estimated`: nobody told the cost, it was worked out from a price list. `message` is the one
+    that it was used for; `id` is empty where the record's id follows from its place.
     """
 
     model: str
@@ -73,3 +73,5 @@ class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cost: Cost | None = None
     run_id: str | None = None
     estimated: bool = False
+    id: str = ""
+    message: str | None = None
