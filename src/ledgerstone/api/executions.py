@@ -46,6 +46,7 @@ class AsyncExecutions:
         id: str | None = None,
         lease: AnyLease | None = None,
         once: bool = False,
+        pending: bool = False,
     ) -> Execution:
         """The durable intent: call the tool only after this, with `key` as its idempotency key.
 
@@ -53,6 +54,8 @@ class AsyncExecutions:
         outcome already is answered with it. With an `id` of your own a second start is a repeat
         of the first and answers `started` again: two workers that derive the same id and hold no
         lease would both call the tool. With `once` only the first is told to; `run` does so.
+        `pending=True`: only write down that the call is to be made; the next start of the call,
+        or of this id, begins it. A call that is known already is answered as it stands.
         Errors: ExecutionUnresolved when it was started and nobody knows the outcome,
         TicketNotFound, TicketClosed, TicketStale, AlreadyExists, SessionBindingMismatch,
         SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
@@ -60,7 +63,8 @@ class AsyncExecutions:
         command = self._start(
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
-        return await self._handle.write(replace(command, once=checks.flag(once, "once")))
+        once, pending = checks.flag(once, "once"), checks.flag(pending, "pending")
+        return await self._handle.write(replace(command, once=once, pending=pending))
 
     def run(
         self,
