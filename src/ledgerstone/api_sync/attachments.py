@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from ledgerstone.api.blob_writing_blocking import Data, measure, upload
@@ -14,6 +15,7 @@ from ledgerstone.errors import BlobNotFound, InvalidValue
 from ledgerstone.intake import blobs as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef, Time
+from ledgerstone.intake.content import id_list
 from ledgerstone.records.attachments import Attachment
 
 AttachmentList: TypeAlias = list[Attachment]
@@ -37,6 +39,18 @@ class Attachments:
                 uri=checks.text(uri, "uri"),
             )
         )
+
+    def commit(self, session: SessionRef, ids: Iterable[IdRef]) -> AttachmentList:
+        """Stamp attachments as used, outside of a turn, so that no sweep forgets them.
+
+        The first stamp of each stays. Answers those that are known; unknown ones are left out.
+        """
+        command = commands.CommitAttachments(
+            tenant=self._handle.tenant,
+            session=checks.session_id(session),
+            ids=tuple(id_list(ids, "id")),
+        )
+        return self._handle.write(command)
 
     def put(
         self,
