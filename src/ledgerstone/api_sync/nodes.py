@@ -10,6 +10,12 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api_sync.commits import commit, stamped
+from ledgerstone.api_sync.graphs import (
+    WantedGraph,
+    named_in_graph,
+    new_graph_nodes,
+    replace_graph,
+)
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.api_sync.turns import new_session
@@ -23,6 +29,7 @@ from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note
+from ledgerstone.records.replaced import ReplacedGraph
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.filters import check_filter
@@ -81,6 +88,44 @@ class Nodes:
             _placed(target, node, new, place)
             for node, new, place in zip(given, made, answer.placed, strict=True)
         ]
+
+    def replace(
+        self,
+        session: SessionRef,
+        nodes: Iterable[Node | Message | Mapping[str, Any]],
+        *,
+        leaf: IdRef | None,
+        branch: str = "main",
+        create: bool | Session = False,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> ReplacedGraph:
+        """Make the graph exactly these nodes, and the branch end at `leaf`, in one commit.
+
+        Nodes that stand there with the same id, content and parent stay; the others are hidden,
+        the rest is added. Each follows the one before it unless it names a parent, which must come
+        before it. Other branches end at the nearest node that is left of theirs. If somebody
+        commits meanwhile it is done again on what stands there then, unless a revision is expected.
+        Errors: AlreadyExists for an id that other content or a hidden node has, InvalidValue for a
+        parent or leaf that is no node of the graph, and as messages.append.
+        """
+        target, owned = checks.bound(session, lease)
+        given = [_to_node(node) for node in checks.items(nodes, "nodes")]
+        made = new_graph_nodes(given)
+        end = checks.maybe_id(leaf, "leaf")
+        if end is not None and end not in {new.id for new in made}:
+            raise InvalidValue("leaf", f"{end!r} is no node of the graph")
+        wanted = WantedGraph(
+            session=target,
+            branch=checks.branch_name(branch),
+            nodes=made,
+            leaf=end,
+            blobs=named_in_graph(given),
+            lease=owned,
+            expected_revision=expected_revision,
+            create=new_session(self._handle.tenant, target, create),
+        )
+        return replace_graph(self._handle, wanted)
 
     def get(
         self, session: SessionRef, id: IdRef, *, notes: bool = False, resolve: bool = False
