@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -82,7 +83,7 @@ async def replace_graph(handle: AsyncHandle, wanted: WantedGraph) -> ReplacedGra
 
 
 async def _attempt(handle: AsyncHandle, wanted: WantedGraph) -> ReplacedGraph:
-    place = {"tenant": handle.tenant, "session": wanted.session}
+    place: dict[str, Any] = {"tenant": handle.tenant, "session": wanted.session}
     head, found = await handle.backend.aread(
         (
             GetHead(tenant=handle.tenant, id=wanted.session),

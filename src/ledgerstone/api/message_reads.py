@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.records.messages import Message
+from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.sessions import Page, SeqRange
 
 MessageList: TypeAlias = list[Message]
@@ -55,6 +55,7 @@ class AsyncMessageReads:
         order: str = "seq",
         deleted: bool = False,
         run_id: IdRef | None = None,
+        visibility: str | None = None,
         limit: int = LIMIT_DEFAULT,
         offset: int = 0,
         cursor: str | None = None,
@@ -62,6 +63,7 @@ class AsyncMessageReads:
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
+        `visibility="all"`: only what everybody may see; "internal": only what is for the model.
         A page has at most 200 items: `Page.limit` is the limit that was applied. `history` and
         `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
         negative offset.
@@ -72,13 +74,16 @@ class AsyncMessageReads:
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
+            visibility=_visibility(visibility),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),
             offset=checks.whole(offset, "offset"),
             total=checks.flag(total, "total"),
         )
-        filters = (query.branch, query.run_id, query.deleted, query.newest_first)
+        filters = (
+            query.branch, query.run_id, query.visibility, query.deleted, query.newest_first,
+        )  # fmt: skip
         if cursor is not None:
             key, incarnation = await self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
@@ -202,3 +207,9 @@ class AsyncMessageReads:
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
         return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)
+
+
+def _visibility(value: str | None) -> Visibility | None:
+    if value is None:
+        return None
+    return cast(Visibility, checks.one_of(value, get_args(Visibility), "visibility"))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -83,7 +84,7 @@ def replace_graph(handle: Handle, wanted: WantedGraph) -> ReplacedGraph:
 
 
 def _attempt(handle: Handle, wanted: WantedGraph) -> ReplacedGraph:
-    place = {"tenant": handle.tenant, "session": wanted.session}
+    place: dict[str, Any] = {"tenant": handle.tenant, "session": wanted.session}
     head, found = handle.backend.read(
         (
             GetHead(tenant=handle.tenant, id=wanted.session),

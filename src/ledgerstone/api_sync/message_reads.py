@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.records.messages import Message
+from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.sessions import Page, SeqRange
 
 MessageList: TypeAlias = list[Message]
@@ -56,6 +56,7 @@ class MessageReads:
         order: str = "seq",
         deleted: bool = False,
         run_id: IdRef | None = None,
+        visibility: str | None = None,
         limit: int = LIMIT_DEFAULT,
         offset: int = 0,
         cursor: str | None = None,
@@ -63,6 +64,7 @@ class MessageReads:
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
+        `visibility="all"`: only what everybody may see; "internal": only what is for the model.
         A page has at most 200 items: `Page.limit` is the limit that was applied. `history` and
         `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
         negative offset.
@@ -73,13 +75,16 @@ class MessageReads:
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
+            visibility=_visibility(visibility),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),
             offset=checks.whole(offset, "offset"),
             total=checks.flag(total, "total"),
         )
-        filters = (query.branch, query.run_id, query.deleted, query.newest_first)
+        filters = (
+            query.branch, query.run_id, query.visibility, query.deleted, query.newest_first,
+        )  # fmt: skip
         if cursor is not None:
             key, incarnation = self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
@@ -201,3 +206,9 @@ class MessageReads:
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
         return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)
+
+
+def _visibility(value: str | None) -> Visibility | None:
+    if value is None:
+        return None
+    return cast(Visibility, checks.one_of(value, get_args(Visibility), "visibility"))

@@ -101,7 +101,11 @@ class TestReplacingTheGraph:
 
     def test_messages_follow_each_other_unless_they_say_otherwise(self, backend: Bed) -> None:
         store = backend.store
-        given = [user("one", id="m1"), {"kind": "event", "id": "e"}, assistant("two", id="m2")]
+        given: list[Any] = [
+            user("one", id="m1"),
+            {"kind": "event", "id": "e"},
+            assistant("two", id="m2"),
+        ]
         store.nodes.replace(
             "s", [*given, user("else", id="m3", parent="m1")], leaf="m2", create=True
         )
