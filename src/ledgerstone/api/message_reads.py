@@ -6,12 +6,12 @@ from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import GetSession
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message, Visibility
@@ -22,17 +22,26 @@ ORDERS = ("seq", "-seq")
 
 
 class AsyncMessageReads:
-    """Paths, pages and single messages; absence is None or empty, never an error."""
+    """Paths, pages and single messages; absence is None or empty, never an error.
+
+    With `missing="raise"` an unknown session is SessionNotFound.
+    """
 
     def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
 
     async def last(
-        self, session: SessionRef, n: int = 50, *, branch: str = "main", at: IdRef | None = None
+        self,
+        session: SessionRef,
+        n: int = 50,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The newest n messages, oldest first; never clamped."""
         checks.positive(n, "n")
-        return await self._path(session, branch, at, last=n)
+        return await self._path(session, branch, at, missing, last=n)
 
     async def history(
         self,
@@ -42,10 +51,12 @@ class AsyncMessageReads:
         at: IdRef | None = None,
         after_seq: int = 0,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The complete path, oldest first, never clamped; `at` reads the path of another node."""
         checks.whole(after_seq, "after_seq")
-        return await self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
+        where = {"after_seq": after_seq, "deleted": deleted}
+        return await self._path(session, branch, at, missing, **where)
 
     async def list(
         self,
@@ -60,6 +71,7 @@ class AsyncMessageReads:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
@@ -69,6 +81,7 @@ class AsyncMessageReads:
         negative offset.
         """
         target, tenant = checks.session_id(session), self._handle.tenant
+        checks.one_of(missing, get_args(Missing), "missing")
         query = queries.ListMessages(
             tenant=tenant,
             session=target,
@@ -87,11 +100,13 @@ class AsyncMessageReads:
         if cursor is not None:
             key, incarnation = await self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = await self._handle.page(query)
+            page: Page[Message] = await self._handle.page(query, missing)
         else:
             found, page = await self._handle.backend.aread(
                 (GetSession(tenant=tenant, id=target), query)
             )
+            if found is None and missing == "raise":
+                raise SessionNotFound(target)
             incarnation = 0 if found is None else found.incarnation
             page = replace(page, limit=query.limit)
         if not page.has_more:
@@ -107,6 +122,7 @@ class AsyncMessageReads:
         branch: str = "main",
         at: IdRef | None = None,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> AsyncPages[Message]:
         """Every message of the path as it stands at the first step, oldest first, in chunks."""
         target = checks.session_id(session)
@@ -116,16 +132,19 @@ class AsyncMessageReads:
         async def fetch(after: Message | None) -> MessageList:
             nonlocal end
             if end is None:
-                newest = await self._path(target, name, None, last=1, deleted=deleted)
+                newest = await self._path(target, name, None, missing, last=1, deleted=deleted)
                 if not newest:
                     return []
                 end = newest[-1].id
             seq = 0 if after is None else after.seq
-            return await self._path(target, name, end, first=CHUNK, after_seq=seq, deleted=deleted)
+            where = {"first": CHUNK, "after_seq": seq, "deleted": deleted}
+            return await self._path(target, name, end, missing, **where)
 
         return AsyncPages(fetch, chunk=CHUNK)
 
-    async def range(self, session: SessionRef, first: int, last: int) -> MessageList:
+    async def range(
+        self, session: SessionRef, first: int, last: int, *, missing: Missing = "empty"
+    ) -> MessageList:
         """Messages of the main path by inclusive position, from 1."""
         wanted = SeqRange(first, last)
         return await self._handle.ask(
@@ -134,7 +153,8 @@ class AsyncMessageReads:
                 session=checks.session_id(session),
                 first=wanted.first,
                 last=wanted.last,
-            )
+            ),
+            missing,
         )
 
     async def get(self, id: IdRef, *, session: SessionRef | None = None) -> Message | None:
@@ -149,14 +169,17 @@ class AsyncMessageReads:
             )
         )
 
-    async def count(self, session: SessionRef, *, branch: str = "main") -> int:
+    async def count(
+        self, session: SessionRef, *, branch: str = "main", missing: Missing = "empty"
+    ) -> int:
         """How many live messages the path has."""
         return await self._handle.ask(
             queries.CountMessages(
                 tenant=self._handle.tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
-            )
+            ),
+            missing,
         )
 
     async def versions(self, id: IdRef, *, session: SessionRef | None = None) -> MessageList:
@@ -181,7 +204,12 @@ class AsyncMessageReads:
         return None if found is None else found.newest
 
     async def _path(
-        self, session: SessionRef, branch: str, at: IdRef | None, **options: Any
+        self,
+        session: SessionRef,
+        branch: str,
+        at: IdRef | None,
+        missing: Missing = "empty",
+        **options: Any,
     ) -> MessageList:
         return await self._handle.ask(
             queries.ReadMessages(
@@ -190,7 +218,8 @@ class AsyncMessageReads:
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
                 **options,
-            )
+            ),
+            missing,
         )
 
     async def _cursor_key(

@@ -15,7 +15,7 @@ from ledgerstone.api.graphs import (
     new_graph_nodes,
     replace_graph,
 )
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
@@ -159,6 +159,7 @@ class AsyncNodes:
         limit: int | None = None,
         notes: bool = False,
         resolve: bool = False,
+        missing: Missing = "empty",
     ) -> AsyncPages[Node]:
         """Live nodes of a session or of the whole tenant, complete, in chunks."""
         most = None if limit is None else checks.positive(limit, "limit")
@@ -179,7 +180,7 @@ class AsyncNodes:
 
         async def fetch(after: Node | None) -> list[Node]:
             key = None if after is None else (after.id, after.session, after.ord)
-            return await self._handle.ask(commands.ListNodes(**fixed, after=key))
+            return await self._handle.ask(commands.ListNodes(**fixed, after=key), missing)
 
         return AsyncPages(fetch, chunk=chunk, limit=most)
 
@@ -191,6 +192,7 @@ class AsyncNodes:
         branch: str = "main",
         kind: str | None = None,
         limit: int | None = None,
+        missing: Missing = "empty",
     ) -> list[Node]:
         """Live nodes from the root to a node or a branch's leaf; `limit`: the newest of them."""
         return await self._handle.ask(
@@ -201,7 +203,8 @@ class AsyncNodes:
                 at=checks.maybe_id(at, "at"),
                 kind=None if kind is None else ids.check_name(kind, "kind"),
                 last=None if limit is None else checks.positive(limit, "limit"),
-            )
+            ),
+            missing,
         )
 
     async def annotate(

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
@@ -114,6 +114,7 @@ class AsyncRuns:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Run]:
         """A page of runs in the order they were created; InvalidValue for a foreign cursor.
 
@@ -132,7 +133,8 @@ class AsyncRuns:
                 offset=offset,
                 after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
-            )
+            ),
+            missing,
         )
         if not page.has_more:
             return page
@@ -145,6 +147,7 @@ class AsyncRuns:
         session: SessionRef | None = None,
         status: str | None = None,
         parent_run: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> AsyncPages[Run]:
         """Every run that fits, in the order they were created."""
         where = run_filter(session, status, parent_run)
@@ -156,7 +159,8 @@ class AsyncRuns:
                     where=where,
                     limit=LIMIT_MAX,
                     after=None if last is None else (last.created_us, last.id),
-                )
+                ),
+                missing,
             )
             return page.items
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.loading import load_state
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.codec import decode_json
@@ -146,11 +146,10 @@ class AsyncSessions:
         found = await self.get(id)
         return found is not None and found.deleted_us is None
 
-    async def head(self, id: SessionRef) -> Head | None:
+    async def head(self, id: SessionRef, *, missing: Missing = "empty") -> Head | None:
         """Where it stands: revision, leaf, branches, lease, counts; None before a commit."""
-        return await self._handle.ask(
-            commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
-        )
+        query = commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
+        return await self._handle.ask(query, missing)
 
     async def picker(self, id: SessionRef) -> Picker | None:
         """First user message and count, without reading the history."""
@@ -168,9 +167,9 @@ class AsyncSessions:
         except ValueError as error:
             raise Corrupt("documents", checks.session_id(id), "document", str(error)) from None
 
-    async def state(self, id: SessionRef) -> dict[str, Any]:
+    async def state(self, id: SessionRef, *, missing: Missing = "empty") -> dict[str, Any]:
         """What turns patched together with `turn.state`; empty when nothing was."""
-        data = await self._document(id, "state")
+        data = await self._document(id, "state", missing)
         return {} if data is None else decode_json(data)
 
     async def states(self, ids: Iterable[IdRef]) -> dict[str, dict[str, Any]]:
@@ -385,10 +384,10 @@ class AsyncSessions:
             removed.update(swept)
         return replace(receipt, removed=dict(removed))
 
-    async def stats(self, id: SessionRef) -> Stats:
+    async def stats(self, id: SessionRef, *, missing: Missing = "empty") -> Stats:
         """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
         return await self._handle.ask(
-            GetStats(tenant=self._handle.tenant, session=checks.session_id(id))
+            GetStats(tenant=self._handle.tenant, session=checks.session_id(id)), missing
         )
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
@@ -396,12 +395,13 @@ class AsyncSessions:
         name = ids.new_id() if id is None else checks.record_id(id, "id")
         return checked_session(self._handle.tenant, name, fields)
 
-    async def _document(self, id: SessionRef, name: str) -> bytes | None:
-        return await self._handle.ask(
-            commands.GetDocument(
-                tenant=self._handle.tenant, session=checks.session_id(id), name=name
-            )
+    async def _document(
+        self, id: SessionRef, name: str, missing: Missing = "empty"
+    ) -> bytes | None:
+        query = commands.GetDocument(
+            tenant=self._handle.tenant, session=checks.session_id(id), name=name
         )
+        return await self._handle.ask(query, missing)
 
     async def _copy(
         self, id: SessionRef, new_id: IdRef | None, user: str | None, *, whole: bool, **where: Any

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
@@ -109,7 +109,12 @@ class AsyncUsageBook:
         )
 
     async def list(
-        self, session: SessionRef, *, message: IdRef | None = None, limit: int | None = None
+        self,
+        session: SessionRef,
+        *,
+        message: IdRef | None = None,
+        limit: int | None = None,
+        missing: Missing = "empty",
     ) -> UsageList:
         """What was recorded in a session, oldest first; [] for an unknown one.
 
@@ -117,7 +122,9 @@ class AsyncUsageBook:
         """
         most = None if limit is None else checks.positive(limit, "limit")
         used_for = checks.maybe_id(message, "message")
-        return await self._fetch(checks.session_id(session), (0, 0), most, message=used_for)
+        return await self._fetch(
+            checks.session_id(session), (0, 0), most, missing, message=used_for
+        )
 
     async def get(self, session: SessionRef, id: str) -> UsageRecord | None:
         """One record by its own id."""
@@ -125,13 +132,13 @@ class AsyncUsageBook:
         found = await self._fetch(checks.session_id(session), (0, 0), 1, id=name)
         return found[0] if found else None
 
-    def iter(self, session: SessionRef) -> AsyncPages[UsageRecord]:
+    def iter(self, session: SessionRef, *, missing: Missing = "empty") -> AsyncPages[UsageRecord]:
         """The same, in pieces."""
         target = checks.session_id(session)
 
         async def fetch(last: UsageRecord | None) -> Any:
             after = (0, 0) if last is None else (last.revision, last.n)
-            return await self._fetch(target, after, LIMIT_MAX)
+            return await self._fetch(target, after, LIMIT_MAX, missing)
 
         return AsyncPages(fetch, chunk=LIMIT_MAX)
 
@@ -256,9 +263,14 @@ class AsyncUsageBook:
         return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
 
     async def _fetch(
-        self, session: str, after: tuple[int, int], limit: int | None, **where: str | None
+        self,
+        session: str,
+        after: tuple[int, int],
+        limit: int | None,
+        missing: Missing = "empty",
+        **where: str | None,
     ) -> UsageList:
         query = ListUsage(
             tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
         )
-        return await self._handle.ask(query)
+        return await self._handle.ask(query, missing)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.api_sync.commits import commit, stamped
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
 from ledgerstone.errors import BranchNotFound
@@ -103,11 +103,10 @@ class Branches:
             )
         )
 
-    def list(self, session: SessionRef) -> BranchList:
+    def list(self, session: SessionRef, *, missing: Missing = "empty") -> BranchList:
         """`main` first, then the others by name; empty for an unknown session."""
-        return self._handle.ask(
-            ListBranches(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = ListBranches(tenant=self._handle.tenant, session=checks.session_id(session))
+        return self._handle.ask(query, missing)
 
     def _destination(self, session: SessionRef, to: Any) -> tuple[str | None, str | None]:
         if isinstance(to, Branch):

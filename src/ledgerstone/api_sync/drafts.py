@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.commands.nodes import DropNotes, ListDrafts
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
@@ -20,11 +20,10 @@ class Drafts:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
-    def list(self, session: SessionRef) -> DraftList:
+    def list(self, session: SessionRef, *, missing: Missing = "empty") -> DraftList:
         """Unfinished messages of a session, oldest first."""
-        return self._handle.ask(
-            ListDrafts(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = ListDrafts(tenant=self._handle.tenant, session=checks.session_id(session))
+        return self._handle.ask(query, missing)
 
     def discard(self, draft: DraftRecord | str, *, session: SessionRef | None = None) -> bool:
         """Forget a draft; False when it was gone. An id alone needs the session as well."""

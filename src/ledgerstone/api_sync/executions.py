@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.running import Running
 from ledgerstone.commands.executions import (
     FinishExecution,
@@ -145,35 +145,40 @@ class Executions:
         session: SessionRef | None = None,
         message: IdRef | None = None,
         run_id: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> ExecutionList:
         """Of a session, a message, a run, or what they have in common; in the order made."""
         if session is None and message is None and run_id is None:
             raise InvalidValue("session", "name a session, a message or a run")
-        return self._list(session, message, run_id, unresolved=False)
+        return self._list(session, message, run_id, missing, unresolved=False)
 
     def unresolved(
-        self, *, session: SessionRef | None = None, run_id: IdRef | None = None
+        self,
+        *,
+        session: SessionRef | None = None,
+        run_id: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> ExecutionList:
         """Those that began and have no outcome; `unknown` ones need `retry` or `finish`."""
-        return self._list(session, None, run_id, unresolved=True)
+        return self._list(session, None, run_id, missing, unresolved=True)
 
     def _list(
         self,
         session: SessionRef | None,
         message: IdRef | None,
         run_id: IdRef | None,
+        missing: Missing,
         *,
         unresolved: bool,
     ) -> ExecutionList:
-        return self._handle.ask(
-            ListExecutions(
-                tenant=self._handle.tenant,
-                session=None if session is None else checks.session_id(session),
-                message=checks.maybe_id(message, "message"),
-                run_id=checks.maybe_id(run_id, "run_id"),
-                unresolved=unresolved,
-            )
+        query = ListExecutions(
+            tenant=self._handle.tenant,
+            session=None if session is None else checks.session_id(session),
+            message=checks.maybe_id(message, "message"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            unresolved=unresolved,
         )
+        return self._handle.ask(query, missing)
 
     def _start(
         self,

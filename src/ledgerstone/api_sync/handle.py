@@ -5,21 +5,31 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
 from ledgerstone.api.loop_blocking import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands.sessions import GetSession
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import LedgerstoneError, Misuse, OutcomeUnknown, StoreClosed
-from ledgerstone.intake import cursors
+from ledgerstone.errors import (
+    InvalidValue,
+    LedgerstoneError,
+    Misuse,
+    OutcomeUnknown,
+    SessionNotFound,
+    StoreClosed,
+)
+from ledgerstone.intake import checks, cursors
 from ledgerstone.ports.backend import Backend, Grouping
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules.outcomes import told
 
 A = TypeVar("A")
+Missing: TypeAlias = Literal["empty", "raise"]
+"""What a read of an unknown session does: answers as if it were empty, or SessionNotFound."""
 
 
 class Handle:
@@ -107,15 +117,22 @@ class Handle:
             for command, one in zip(commands, found, strict=True)
         ]
 
-    def page(self, query: Query[Page[A]]) -> Page[A]:
+    def page(self, query: Query[Page[A]], missing: Missing = "empty") -> Page[A]:
         """The answer to a query for a page, which tells the limit that was applied."""
         asked: Any = query
-        return replace(self.ask(query), limit=asked.limit)
+        return replace(self.ask(query, missing), limit=asked.limit)
 
-    def ask(self, query: Query[A]) -> A:
-        """The answer to one query."""
-        answers = self.backend.read((query,))
-        return answers[0]  # type: ignore[no-any-return]
+    def ask(self, query: Query[A], missing: Missing = "empty") -> A:
+        """The answer to one query; SessionNotFound if it is to `raise` about an unknown session."""
+        if missing == "empty":
+            answers = self.backend.read((query,))
+            return answers[0]  # type: ignore[no-any-return]
+        checks.one_of(missing, get_args(Missing), "missing")
+        session = session_of(query)
+        found, answer = self.backend.read((GetSession(tenant=self.tenant, id=session), query))
+        if found is None:
+            raise SessionNotFound(session)
+        return answer  # type: ignore[no-any-return]
 
     def close(self) -> Backend | None:
         """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
@@ -126,6 +143,15 @@ class Handle:
             return None
         self.equipment.close()
         return backend
+
+
+def session_of(query: Any) -> str:
+    """The session that a query is about; InvalidValue when it is about none."""
+    session = getattr(query, "session", None) or getattr(query, "id", None)
+    session = session or getattr(getattr(query, "where", None), "session", None)
+    if not isinstance(session, str):
+        raise InvalidValue("missing", "name the session that may be missing")
+    return session
 
 
 class _Closed:

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import GetSession
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.records.messages import Message, Visibility
@@ -23,17 +23,26 @@ ORDERS = ("seq", "-seq")
 
 
 class MessageReads:
-    """Paths, pages and single messages; absence is None or empty, never an error."""
+    """Paths, pages and single messages; absence is None or empty, never an error.
+
+    With `missing="raise"` an unknown session is SessionNotFound.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
     def last(
-        self, session: SessionRef, n: int = 50, *, branch: str = "main", at: IdRef | None = None
+        self,
+        session: SessionRef,
+        n: int = 50,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The newest n messages, oldest first; never clamped."""
         checks.positive(n, "n")
-        return self._path(session, branch, at, last=n)
+        return self._path(session, branch, at, missing, last=n)
 
     def history(
         self,
@@ -43,10 +52,12 @@ class MessageReads:
         at: IdRef | None = None,
         after_seq: int = 0,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The complete path, oldest first, never clamped; `at` reads the path of another node."""
         checks.whole(after_seq, "after_seq")
-        return self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
+        where = {"after_seq": after_seq, "deleted": deleted}
+        return self._path(session, branch, at, missing, **where)
 
     def list(
         self,
@@ -61,6 +72,7 @@ class MessageReads:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
@@ -70,6 +82,7 @@ class MessageReads:
         negative offset.
         """
         target, tenant = checks.session_id(session), self._handle.tenant
+        checks.one_of(missing, get_args(Missing), "missing")
         query = queries.ListMessages(
             tenant=tenant,
             session=target,
@@ -88,9 +101,11 @@ class MessageReads:
         if cursor is not None:
             key, incarnation = self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = self._handle.page(query)
+            page: Page[Message] = self._handle.page(query, missing)
         else:
             found, page = self._handle.backend.read((GetSession(tenant=tenant, id=target), query))
+            if found is None and missing == "raise":
+                raise SessionNotFound(target)
             incarnation = 0 if found is None else found.incarnation
             page = replace(page, limit=query.limit)
         if not page.has_more:
@@ -106,6 +121,7 @@ class MessageReads:
         branch: str = "main",
         at: IdRef | None = None,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> Pages[Message]:
         """Every message of the path as it stands at the first step, oldest first, in chunks."""
         target = checks.session_id(session)
@@ -115,16 +131,19 @@ class MessageReads:
         def fetch(after: Message | None) -> MessageList:
             nonlocal end
             if end is None:
-                newest = self._path(target, name, None, last=1, deleted=deleted)
+                newest = self._path(target, name, None, missing, last=1, deleted=deleted)
                 if not newest:
                     return []
                 end = newest[-1].id
             seq = 0 if after is None else after.seq
-            return self._path(target, name, end, first=CHUNK, after_seq=seq, deleted=deleted)
+            where = {"first": CHUNK, "after_seq": seq, "deleted": deleted}
+            return self._path(target, name, end, missing, **where)
 
         return Pages(fetch, chunk=CHUNK)
 
-    def range(self, session: SessionRef, first: int, last: int) -> MessageList:
+    def range(
+        self, session: SessionRef, first: int, last: int, *, missing: Missing = "empty"
+    ) -> MessageList:
         """Messages of the main path by inclusive position, from 1."""
         wanted = SeqRange(first, last)
         return self._handle.ask(
@@ -133,7 +152,8 @@ class MessageReads:
                 session=checks.session_id(session),
                 first=wanted.first,
                 last=wanted.last,
-            )
+            ),
+            missing,
         )
 
     def get(self, id: IdRef, *, session: SessionRef | None = None) -> Message | None:
@@ -148,14 +168,17 @@ class MessageReads:
             )
         )
 
-    def count(self, session: SessionRef, *, branch: str = "main") -> int:
+    def count(
+        self, session: SessionRef, *, branch: str = "main", missing: Missing = "empty"
+    ) -> int:
         """How many live messages the path has."""
         return self._handle.ask(
             queries.CountMessages(
                 tenant=self._handle.tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
-            )
+            ),
+            missing,
         )
 
     def versions(self, id: IdRef, *, session: SessionRef | None = None) -> MessageList:
@@ -180,7 +203,12 @@ class MessageReads:
         return None if found is None else found.newest
 
     def _path(
-        self, session: SessionRef, branch: str, at: IdRef | None, **options: Any
+        self,
+        session: SessionRef,
+        branch: str,
+        at: IdRef | None,
+        missing: Missing = "empty",
+        **options: Any,
     ) -> MessageList:
         return self._handle.ask(
             queries.ReadMessages(
@@ -189,7 +217,8 @@ class MessageReads:
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
                 **options,
-            )
+            ),
+            missing,
         )
 
     def _cursor_key(

@@ -16,7 +16,7 @@ from ledgerstone.api_sync.graphs import (
     new_graph_nodes,
     replace_graph,
 )
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.pages import CHUNK, Pages
 from ledgerstone.api_sync.turns import new_session
 from ledgerstone.commands import nodes as commands
@@ -160,6 +160,7 @@ class Nodes:
         limit: int | None = None,
         notes: bool = False,
         resolve: bool = False,
+        missing: Missing = "empty",
     ) -> Pages[Node]:
         """Live nodes of a session or of the whole tenant, complete, in chunks."""
         most = None if limit is None else checks.positive(limit, "limit")
@@ -180,7 +181,7 @@ class Nodes:
 
         def fetch(after: Node | None) -> list[Node]:
             key = None if after is None else (after.id, after.session, after.ord)
-            return self._handle.ask(commands.ListNodes(**fixed, after=key))
+            return self._handle.ask(commands.ListNodes(**fixed, after=key), missing)
 
         return Pages(fetch, chunk=chunk, limit=most)
 
@@ -192,6 +193,7 @@ class Nodes:
         branch: str = "main",
         kind: str | None = None,
         limit: int | None = None,
+        missing: Missing = "empty",
     ) -> list[Node]:
         """Live nodes from the root to a node or a branch's leaf; `limit`: the newest of them."""
         return self._handle.ask(
@@ -202,7 +204,8 @@ class Nodes:
                 at=checks.maybe_id(at, "at"),
                 kind=None if kind is None else ids.check_name(kind, "kind"),
                 last=None if limit is None else checks.positive(limit, "limit"),
-            )
+            ),
+            missing,
         )
 
     def annotate(

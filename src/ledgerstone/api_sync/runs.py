@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.pages import Pages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
@@ -113,6 +113,7 @@ class Runs:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Run]:
         """A page of runs in the order they were created; InvalidValue for a foreign cursor.
 
@@ -131,7 +132,8 @@ class Runs:
                 offset=offset,
                 after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
-            )
+            ),
+            missing,
         )
         if not page.has_more:
             return page
@@ -144,6 +146,7 @@ class Runs:
         session: SessionRef | None = None,
         status: str | None = None,
         parent_run: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> Pages[Run]:
         """Every run that fits, in the order they were created."""
         where = run_filter(session, status, parent_run)
@@ -155,7 +158,8 @@ class Runs:
                     where=where,
                     limit=LIMIT_MAX,
                     after=None if last is None else (last.created_us, last.id),
-                )
+                ),
+                missing,
             )
             return page.items
 

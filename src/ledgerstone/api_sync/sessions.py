@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.loading import load_state
 from ledgerstone.api_sync.pages import Pages
 from ledgerstone.codec import decode_json
@@ -147,11 +147,10 @@ class Sessions:
         found = self.get(id)
         return found is not None and found.deleted_us is None
 
-    def head(self, id: SessionRef) -> Head | None:
+    def head(self, id: SessionRef, *, missing: Missing = "empty") -> Head | None:
         """Where it stands: revision, leaf, branches, lease, counts; None before a commit."""
-        return self._handle.ask(
-            commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
-        )
+        query = commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
+        return self._handle.ask(query, missing)
 
     def picker(self, id: SessionRef) -> Picker | None:
         """First user message and count, without reading the history."""
@@ -169,9 +168,9 @@ class Sessions:
         except ValueError as error:
             raise Corrupt("documents", checks.session_id(id), "document", str(error)) from None
 
-    def state(self, id: SessionRef) -> dict[str, Any]:
+    def state(self, id: SessionRef, *, missing: Missing = "empty") -> dict[str, Any]:
         """What turns patched together with `turn.state`; empty when nothing was."""
-        data = self._document(id, "state")
+        data = self._document(id, "state", missing)
         return {} if data is None else decode_json(data)
 
     def states(self, ids: Iterable[IdRef]) -> dict[str, dict[str, Any]]:
@@ -384,21 +383,22 @@ class Sessions:
             removed.update(swept)
         return replace(receipt, removed=dict(removed))
 
-    def stats(self, id: SessionRef) -> Stats:
+    def stats(self, id: SessionRef, *, missing: Missing = "empty") -> Stats:
         """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
-        return self._handle.ask(GetStats(tenant=self._handle.tenant, session=checks.session_id(id)))
+        return self._handle.ask(
+            GetStats(tenant=self._handle.tenant, session=checks.session_id(id)), missing
+        )
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
         """A checked record for a session of this tenant."""
         name = ids.new_id() if id is None else checks.record_id(id, "id")
         return checked_session(self._handle.tenant, name, fields)
 
-    def _document(self, id: SessionRef, name: str) -> bytes | None:
-        return self._handle.ask(
-            commands.GetDocument(
-                tenant=self._handle.tenant, session=checks.session_id(id), name=name
-            )
+    def _document(self, id: SessionRef, name: str, missing: Missing = "empty") -> bytes | None:
+        query = commands.GetDocument(
+            tenant=self._handle.tenant, session=checks.session_id(id), name=name
         )
+        return self._handle.ask(query, missing)
 
     def _copy(
         self, id: SessionRef, new_id: IdRef | None, user: str | None, *, whole: bool, **where: Any

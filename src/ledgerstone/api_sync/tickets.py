@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.commands.tickets import (
     ExpireTickets,
     GetTicket,
@@ -146,6 +146,7 @@ class Tickets:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Ticket]:
         """A page of tickets, oldest first: open, resolved, withdrawn, or any with None.
 
@@ -167,7 +168,8 @@ class Tickets:
                 offset=offset,
                 after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
-            )
+            ),
+            missing,
         )
         if not page.has_more:
             return page

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.replacing import Plan, replace_list
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
@@ -132,7 +132,14 @@ class Turns:
             FindTurn(tenant=self._handle.tenant, session=error.session, turn=error.turn)
         )
 
-    def list(self, session: SessionRef, *, after_revision: int = 0, limit: int = 500) -> TurnList:
+    def list(
+        self,
+        session: SessionRef,
+        *,
+        after_revision: int = 0,
+        limit: int = 500,
+        missing: Missing = "empty",
+    ) -> TurnList:
         """The commit history from a revision on, oldest first."""
         return self._handle.ask(
             ListTurns(
@@ -140,7 +147,8 @@ class Turns:
                 session=checks.session_id(session),
                 after_revision=checks.whole(after_revision, "after_revision"),
                 limit=checks.positive(limit, "limit"),
-            )
+            ),
+            missing,
         )
 
     def checkpoint(

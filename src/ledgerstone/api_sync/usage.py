@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api_sync.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api_sync.commits import commit, stamped
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.pages import Pages
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
@@ -110,7 +110,12 @@ class UsageBook:
         )
 
     def list(
-        self, session: SessionRef, *, message: IdRef | None = None, limit: int | None = None
+        self,
+        session: SessionRef,
+        *,
+        message: IdRef | None = None,
+        limit: int | None = None,
+        missing: Missing = "empty",
     ) -> UsageList:
         """What was recorded in a session, oldest first; [] for an unknown one.
 
@@ -118,7 +123,7 @@ class UsageBook:
         """
         most = None if limit is None else checks.positive(limit, "limit")
         used_for = checks.maybe_id(message, "message")
-        return self._fetch(checks.session_id(session), (0, 0), most, message=used_for)
+        return self._fetch(checks.session_id(session), (0, 0), most, missing, message=used_for)
 
     def get(self, session: SessionRef, id: str) -> UsageRecord | None:
         """One record by its own id."""
@@ -126,13 +131,13 @@ class UsageBook:
         found = self._fetch(checks.session_id(session), (0, 0), 1, id=name)
         return found[0] if found else None
 
-    def iter(self, session: SessionRef) -> Pages[UsageRecord]:
+    def iter(self, session: SessionRef, *, missing: Missing = "empty") -> Pages[UsageRecord]:
         """The same, in pieces."""
         target = checks.session_id(session)
 
         def fetch(last: UsageRecord | None) -> Any:
             after = (0, 0) if last is None else (last.revision, last.n)
-            return self._fetch(target, after, LIMIT_MAX)
+            return self._fetch(target, after, LIMIT_MAX, missing)
 
         return Pages(fetch, chunk=LIMIT_MAX)
 
@@ -257,9 +262,14 @@ class UsageBook:
         return self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
 
     def _fetch(
-        self, session: str, after: tuple[int, int], limit: int | None, **where: str | None
+        self,
+        session: str,
+        after: tuple[int, int],
+        limit: int | None,
+        missing: Missing = "empty",
+        **where: str | None,
     ) -> UsageList:
         query = ListUsage(
             tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
         )
-        return self._handle.ask(query)
+        return self._handle.ask(query, missing)

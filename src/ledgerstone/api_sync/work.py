@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.work_hold_blocking import Taking, WorkHold, taking
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.handle import Handle, Missing
 from ledgerstone.api_sync.taking import (
     Request,
     TakenList,
@@ -294,7 +294,9 @@ class Work:
         except NotSupported:
             return None
 
-    def list(self, session: SessionRef, *, pending: bool = False) -> BatchList:
+    def list(
+        self, session: SessionRef, *, pending: bool = False, missing: Missing = "empty"
+    ) -> BatchList:
         """All queued batches in order; `pending`: without those that are being worked on."""
         query = ListWork(
             tenant=self._handle.tenant,
@@ -302,7 +304,7 @@ class Work:
             pending=checks.flag(pending, "pending"),
         )
         try:
-            return self._handle.ask(query)
+            return self._handle.ask(query, missing)
         except NotSupported:
             return []
 
