@@ -108,13 +108,14 @@ async def put_session(tx: Tx, command: PutSession) -> Session:
     session = command.session
     document = command.document if isinstance(command.document, bytes) else None
     found = await find_session(tx, command.tenant, session.id)
-    if found is None or found[0].parent != session.parent:
-        await check_parent(tx, command.tenant, session, command.parent_rule)
     if found is None:
+        await check_parent(tx, command.tenant, session, command.parent_rule)
         await insert_session(tx, command.tenant, session, document)
         return await _need_record(tx, command.tenant, session.id)
     old, head = found
     check_alive(session.id, head)
+    if session.parent != old.parent:
+        await check_parent(tx, command.tenant, session, command.parent_rule)
     row = _overwrite(tx, old, head, session, session.updated_us or head.moment(tx.now_us))
     if old.user != row.user:
         await change_user(tx, command.tenant, old.user, row.user)
