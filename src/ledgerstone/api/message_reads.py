@@ -196,11 +196,12 @@ class AsyncMessageReads:
             )
         )
 
-    async def latest_compaction(self, session: SessionRef) -> Message | None:
+    async def latest_compaction(
+        self, session: SessionRef, *, missing: Missing = "empty"
+    ) -> Message | None:
         """The newest compaction request of the session, or None."""
-        found = await self._handle.ask(
-            FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
+        found = await self._handle.ask(query, missing)
         return None if found is None else found.newest
 
     async def _path(

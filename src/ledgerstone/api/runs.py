@@ -98,11 +98,10 @@ class AsyncRuns:
             GetRun(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
         )
 
-    async def latest(self, session: SessionRef) -> Run | None:
+    async def latest(self, session: SessionRef, *, missing: Missing = "empty") -> Run | None:
         """The run of a session that was updated last, or None."""
-        return await self._handle.ask(
-            LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
+        return await self._handle.ask(query, missing)
 
     async def list(
         self,

@@ -157,9 +157,11 @@ class AsyncSessions:
             commands.GetPicker(tenant=self._handle.tenant, id=checks.session_id(id))
         )
 
-    async def document(self, id: SessionRef) -> dict[str, Any] | None:
+    async def document(
+        self, id: SessionRef, *, missing: Missing = "empty"
+    ) -> dict[str, Any] | None:
         """The session document with its defaults, or None; Corrupt when it does not decode."""
-        data = await self._document(id, "document")
+        data = await self._document(id, "document", missing)
         if data is None:
             return None
         try:
@@ -274,33 +276,43 @@ class AsyncSessions:
         )
 
     async def load(
-        self, id: SessionRef, *, scope: str = "path", leaf: IdRef | None = None
+        self,
+        id: SessionRef,
+        *,
+        scope: str = "path",
+        leaf: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> SessionState | None:
         """Head, frames, checkpoint with its values, ledger, and the path or the whole graph.
 
         None before the first commit; NotSupported for another scope, InvalidValue for a leaf
         that is no live node.
         """
-        return await load_state(
-            self._handle, checks.session_id(id), scope, checks.maybe_id(leaf, "leaf")
-        )
+        target = checks.session_id(id)
+        found = await load_state(self._handle, target, scope, checks.maybe_id(leaf, "leaf"))
+        if found is None:
+            await self.head(target, missing=missing)
+        return found
 
-    async def at(self, id: SessionRef, revision: int) -> SessionView | None:
+    async def at(
+        self, id: SessionRef, revision: int, *, missing: Missing = "empty"
+    ) -> SessionView | None:
         """The session as it was after an earlier commit; None for a revision it never had."""
         return await self._handle.ask(
             commands.ReadSessionAt(
                 tenant=self._handle.tenant,
                 session=checks.session_id(id),
                 revision=checks.whole(revision, "revision"),
-            )
+            ),
+            missing,
         )
 
-    async def recovery(self, id: SessionRef) -> Recovery | None:
+    async def recovery(self, id: SessionRef, *, missing: Missing = "empty") -> Recovery | None:
         """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
         work and open tickets; `needs` says what to do. None for an unknown session.
         """
         return await self._handle.ask(
-            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id))
+            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id)), missing
         )
 
     async def fork(

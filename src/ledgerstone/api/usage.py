@@ -151,6 +151,7 @@ class AsyncUsageBook:
         since: Moment | None = None,
         until: Moment | None = None,
         include_children: bool = False,
+        missing: Missing = "empty",
     ) -> SumList:
         """Sums per group, ordered by the groups' values; exact to the microsecond.
 
@@ -169,7 +170,8 @@ class AsyncUsageBook:
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
                 include_children=include_children,
-            )
+            ),
+            missing,
         )
 
     async def delete(

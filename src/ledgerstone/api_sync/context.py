@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ledgerstone.api_sync.handle import Missing
 from ledgerstone.api_sync.message_reads import MessageReads
 from ledgerstone.commands.context import ReadContext
 from ledgerstone.commands.sessions import GetDocument
@@ -28,6 +29,7 @@ class Contexts(MessageReads):
         count: Count | None = None,
         prune: Prune | bool | None = None,
         keep_system: bool = True,
+        missing: Missing = "empty",
     ) -> Context:
         """The messages to send now: leading system messages, the newest summary, the tail.
 
@@ -48,7 +50,8 @@ class Contexts(MessageReads):
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
-            )
+            ),
+            missing,
         )
         return build(
             rows,

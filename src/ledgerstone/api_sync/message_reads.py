@@ -195,11 +195,12 @@ class MessageReads:
             )
         )
 
-    def latest_compaction(self, session: SessionRef) -> Message | None:
+    def latest_compaction(
+        self, session: SessionRef, *, missing: Missing = "empty"
+    ) -> Message | None:
         """The newest compaction request of the session, or None."""
-        found = self._handle.ask(
-            FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
+        found = self._handle.ask(query, missing)
         return None if found is None else found.newest
 
     def _path(

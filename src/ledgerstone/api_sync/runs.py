@@ -97,11 +97,10 @@ class Runs:
         """By id, in any session of the tenant; or None."""
         return self._handle.ask(GetRun(tenant=self._handle.tenant, id=checks.record_id(id, "id")))
 
-    def latest(self, session: SessionRef) -> Run | None:
+    def latest(self, session: SessionRef, *, missing: Missing = "empty") -> Run | None:
         """The run of a session that was updated last, or None."""
-        return self._handle.ask(
-            LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
+        return self._handle.ask(query, missing)
 
     def list(
         self,

@@ -158,9 +158,9 @@ class Sessions:
             commands.GetPicker(tenant=self._handle.tenant, id=checks.session_id(id))
         )
 
-    def document(self, id: SessionRef) -> dict[str, Any] | None:
+    def document(self, id: SessionRef, *, missing: Missing = "empty") -> dict[str, Any] | None:
         """The session document with its defaults, or None; Corrupt when it does not decode."""
-        data = self._document(id, "document")
+        data = self._document(id, "document", missing)
         if data is None:
             return None
         try:
@@ -275,31 +275,43 @@ class Sessions:
         )
 
     def load(
-        self, id: SessionRef, *, scope: str = "path", leaf: IdRef | None = None
+        self,
+        id: SessionRef,
+        *,
+        scope: str = "path",
+        leaf: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> SessionState | None:
         """Head, frames, checkpoint with its values, ledger, and the path or the whole graph.
 
         None before the first commit; NotSupported for another scope, InvalidValue for a leaf
         that is no live node.
         """
-        return load_state(self._handle, checks.session_id(id), scope, checks.maybe_id(leaf, "leaf"))
+        target = checks.session_id(id)
+        found = load_state(self._handle, target, scope, checks.maybe_id(leaf, "leaf"))
+        if found is None:
+            self.head(target, missing=missing)
+        return found
 
-    def at(self, id: SessionRef, revision: int) -> SessionView | None:
+    def at(
+        self, id: SessionRef, revision: int, *, missing: Missing = "empty"
+    ) -> SessionView | None:
         """The session as it was after an earlier commit; None for a revision it never had."""
         return self._handle.ask(
             commands.ReadSessionAt(
                 tenant=self._handle.tenant,
                 session=checks.session_id(id),
                 revision=checks.whole(revision, "revision"),
-            )
+            ),
+            missing,
         )
 
-    def recovery(self, id: SessionRef) -> Recovery | None:
+    def recovery(self, id: SessionRef, *, missing: Missing = "empty") -> Recovery | None:
         """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
         work and open tickets; `needs` says what to do. None for an unknown session.
         """
         return self._handle.ask(
-            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id))
+            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id)), missing
         )
 
     def fork(

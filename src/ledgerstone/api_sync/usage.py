@@ -150,6 +150,7 @@ class UsageBook:
         since: Moment | None = None,
         until: Moment | None = None,
         include_children: bool = False,
+        missing: Missing = "empty",
     ) -> SumList:
         """Sums per group, ordered by the groups' values; exact to the microsecond.
 
@@ -168,7 +169,8 @@ class UsageBook:
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
                 include_children=include_children,
-            )
+            ),
+            missing,
         )
 
     def delete(
