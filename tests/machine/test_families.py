@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ledgerstone import Session, Store
+from ledgerstone.commands.sessions import Children
 from ledgerstone.errors import InvalidValue, SessionDeleted, SessionHasChildren
 
 NAMES = ("a", "a1", "a2", "ab", "b", "b/1", "c", "ca", "d")
 STEPS = 250
-HOW = ("reject", "detach", "cascade")
+HOW: tuple[Children, ...] = ("reject", "detach", "cascade")
 
 
 class Family:
@@ -94,7 +95,7 @@ class Walk:
                 self.store.sessions.delete(name, children=how)
             assert refused.value.children == len(live)
             return
-        assert self.store.sessions.delete(name, children=how) is there  # type: ignore[arg-type]
+        assert self.store.sessions.delete(name, children=how) is there
         if there:
             family.deleted |= {name, *(family.below(name) if how == "cascade" else ())}
             if how == "detach":
@@ -110,7 +111,7 @@ class Walk:
             assert refused.value.children == len(children)
             return
         gone = family.below(name) if how == "cascade" else set()
-        receipt = self.store.sessions.purge(name, children=how)  # type: ignore[arg-type]
+        receipt = self.store.sessions.purge(name, children=how)
         assert (receipt.existed, set(receipt.children)) == (there, gone)
         if how == "detach":
             family.parents.update(dict.fromkeys(children))
