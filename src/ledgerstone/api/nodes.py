@@ -11,7 +11,6 @@ from ledgerstone import ids
 from ledgerstone.api.commits import commit, stamped
 from ledgerstone.api.graphs import (
     WantedGraph,
-    named_in_graph,
     new_graph_nodes,
     replace_graph,
 )
@@ -117,9 +116,9 @@ class AsyncNodes:
         wanted = WantedGraph(
             session=target,
             branch=checks.branch_name(branch),
+            given=given,
             nodes=made,
             leaf=end,
-            blobs=named_in_graph(given),
             lease=owned,
             expected_revision=expected_revision,
             create=new_session(self._handle.tenant, target, create),

@@ -20,7 +20,7 @@ from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import BranchMove, CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue, RevisionMoved
 from ledgerstone.intake import bodies, checks
-from ledgerstone.intake.blobs import named_blobs
+from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, Node
@@ -37,9 +37,9 @@ class WantedGraph(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     branch: str
+    given: list[Node | Message]
     nodes: tuple[NewNode, ...]
     leaf: str | None
-    blobs: tuple[str, ...]
     lease: AnyLease | None
     expected_revision: int | None
     create: Session | None
@@ -61,12 +61,6 @@ def new_graph_nodes(given: Iterable[Node | Message]) -> tuple[NewNode, ...]:
             )
         known.add(new.id)
     return tuple(made)
-
-
-def named_in_graph(given: Iterable[Node | Message]) -> tuple[str, ...]:
-    """The blobs that its messages name."""
-    messages = [_as_message(node) for node in given]
-    return tuple(dict.fromkeys(ref for one in messages if one for ref in named_blobs(one.body)))
 
 
 def replace_graph(handle: Handle, wanted: WantedGraph) -> ReplacedGraph:
@@ -106,7 +100,7 @@ def _attempt(handle: Handle, wanted: WantedGraph) -> ReplacedGraph:
         nodes=fresh,
         tombstones=gone,
         branches=(BranchMove(wanted.branch, wanted.leaf),),
-        blobs=wanted.blobs,
+        blobs=_blobs_of(wanted, {node.id for node in fresh}),
     )
     answer = commit(handle, stamped(command), wanted.lease)
     return ReplacedGraph(
@@ -126,6 +120,13 @@ def _difference(
     fresh = tuple(new for new in wanted if stored.get(new.id) != _content(new))
     kept = {new.id for new in wanted} - {new.id for new in fresh}
     return fresh, tuple(id for id in stored if id not in kept)
+
+
+def _blobs_of(wanted: WantedGraph, fresh: set[str]) -> tuple[str, ...]:
+    """What the new messages name; those that stay named theirs when they came."""
+    pairs = zip(wanted.given, wanted.nodes, strict=True)
+    messages = [_as_message(node) for node, new in pairs if new.id in fresh]
+    return all_named(one.body for one in messages if one is not None)
 
 
 def _content(node: NewNode) -> tuple[object, ...]:

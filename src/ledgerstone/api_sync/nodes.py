@@ -12,7 +12,6 @@ from ledgerstone import ids
 from ledgerstone.api_sync.commits import commit, stamped
 from ledgerstone.api_sync.graphs import (
     WantedGraph,
-    named_in_graph,
     new_graph_nodes,
     replace_graph,
 )
@@ -118,9 +117,9 @@ class Nodes:
         wanted = WantedGraph(
             session=target,
             branch=checks.branch_name(branch),
+            given=given,
             nodes=made,
             leaf=end,
-            blobs=named_in_graph(given),
             lease=owned,
             expected_revision=expected_revision,
             create=new_session(self._handle.tenant, target, create),

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ledgerstone import Node, assistant, user
 from ledgerstone.errors import (
     AlreadyExists,
+    BlobNotFound,
     Fenced,
     InvalidValue,
     LeaseHeld,
@@ -113,6 +114,17 @@ class TestReplacingTheGraph:
         assert backend.texts("s") == ["one", "two"]
         store.nodes.replace("s", store.messages.history("s")[:1], leaf="m1")
         assert graph(backend) == {"m1": None}
+
+    def test_bytes_that_new_messages_name_must_be_there(self, backend: Bed) -> None:
+        store = backend.store
+        ref = store.blobs.put(b"photo").ref
+        named = user([{"type": "image", "blob": ref}], id="m1")
+        store.nodes.replace("s", [named], leaf="m1", create=True)
+        assert store.attachments.get("s", ref) is not None
+        store.nodes.replace("s", [*store.nodes.iter("s"), user("more", id="m2")], leaf="m2")
+        lost = user([{"type": "image", "blob": "0" * 64}], id="m3")
+        with backend.unchanged("s"), pytest.raises(BlobNotFound):
+            store.nodes.replace("s", [lost], leaf="m3")
 
     def test_an_empty_graph(self, backend: Bed, nodes: list[Node]) -> None:
         made = backend.store.nodes.replace("s", [], leaf=None)
