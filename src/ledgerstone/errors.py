@@ -18,6 +18,7 @@
         TurnConflict            this turn id was committed with other content
         SessionDeleted          restore it first
         SessionRetired          this id is never used again
+        SessionHasChildren      say what becomes of them: detach or cascade
         IllegalTransition       a run cannot go from this status to that one
         TicketClosed            the ticket was decided otherwise, or not approved
         TicketStale             what would run is not what was approved
@@ -252,6 +253,18 @@ class SessionRetired(Conflict):
     def __init__(self, session: str) -> None:
         super().__init__(f"session is retired: {session} (its id cannot be used again)")
         self.session = session
+
+
+class SessionHasChildren(Conflict):
+    """Other sessions have this one as their parent; `children` counts them."""
+
+    def __init__(self, session: str, children: int) -> None:
+        super().__init__(
+            f"session {session} is the parent of {children} others; children='detach' lets them "
+            "stay, children='cascade' removes them with it"
+        )
+        self.session = session
+        self.children = children
 
 
 class IllegalTransition(Conflict):

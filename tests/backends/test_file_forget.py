@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ledgerstone import Store
+from ledgerstone import Store, user
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
@@ -87,6 +87,25 @@ def test_a_purge_leaves_nothing(path: Path, session: str) -> None:
     again = backend.write(PurgeSession(tenant=T, id=session))
     assert (again.existed, again.removed) == (False, {})
     backend.close()
+
+
+@pytest.mark.parametrize("children", ["cascade", "detach"])
+def test_a_purge_with_children_leaves_nothing_of_whom_it_took(path: Path, children: Any) -> None:
+    with Store(opened(path, 1), clock=CLOCK) as store:
+        store.sessions.create(id="top", metadata=WORD)
+        store.sessions.create(id="child", parent="top", metadata=WORD)
+        store.sessions.create(id="kid", parent="child", metadata=WORD)
+        for session in ("top", "child", "kid"):
+            store.messages.append(session, user(WORD))
+        store.sessions.purge("top", children=children)
+    with Store(opened(path, 1), clock=CLOCK) as store:
+        left = {one.id: one.parent for one in store.sessions.iter(deleted=True)}
+        assert left == ({} if children == "cascade" else {"child": None, "kid": "child"})
+        assert bool(found(path)) is (children == "detach")
+        assert store.admin.verify().ok
+        for session in left:
+            store.sessions.purge(session, children="cascade")
+        assert found(path) == []
 
 
 def test_a_purge_removes_what_was_forgotten_before(path: Path) -> None:

@@ -174,6 +174,7 @@ ENVELOPE: dict[str, dict[str, Any]] = {
         "guard": Guard(3, "token", 7),
         "create": Session(id="s", title="x"),
         "missing_parent": "root",
+        "parent_rule": "exists",
         "drop_drafts": ("d",),
         "complete": ("claim",),
         "release": True,
@@ -188,7 +189,7 @@ ENVELOPE: dict[str, dict[str, Any]] = {
     "NewNote": {},
     "NewValue": {"data": b"other"},
     "NewCheckpoint": {"manifest": Checkpoint(schema=2), "data": b"[]"},
-    "UsageEntry": {"estimated": True},
+    "UsageEntry": {"estimated": True, "id": "other", "message": "other"},
     "Run": {"created_us": 1, "started_us": 1, "finished_us": 1, "updated_us": 1},
 }
 

@@ -14,7 +14,7 @@ from ledgerstone.records.usage import Usage, UsageEntry
 PLAIN = CommitTurn(tenant="t", session="s", turn="x", kind="turn")
 OFTEN = {
     "tenant", "session", "turn", "kind", "hash", "guard", "create", "branch", "nodes",
-    "missing_parent", "state", "run", "usage", "complete", "over_budget", "release",
+    "missing_parent", "parent_rule", "state", "run", "usage", "complete", "over_budget", "release",
 }  # fmt: skip
 """Whoever asks `is_usual` looks at these by itself."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from ledgerstone.api.blob_writing_async import Data, measure, upload
@@ -13,6 +14,7 @@ from ledgerstone.errors import BlobNotFound, InvalidValue
 from ledgerstone.intake import blobs as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef, Time
+from ledgerstone.intake.content import id_list
 from ledgerstone.records.attachments import Attachment
 
 AttachmentList: TypeAlias = list[Attachment]
@@ -36,6 +38,18 @@ class AsyncAttachments:
                 uri=checks.text(uri, "uri"),
             )
         )
+
+    async def commit(self, session: SessionRef, ids: Iterable[IdRef]) -> AttachmentList:
+        """Stamp attachments as used, outside of a turn, so that no sweep forgets them.
+
+        The first stamp of each stays. Answers those that are known; unknown ones are left out.
+        """
+        command = commands.CommitAttachments(
+            tenant=self._handle.tenant,
+            session=checks.session_id(session),
+            ids=tuple(id_list(ids, "id")),
+        )
+        return await self._handle.write(command)
 
     async def put(
         self,

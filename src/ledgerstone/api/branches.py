@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
 from ledgerstone.errors import BranchNotFound
@@ -102,11 +102,10 @@ class AsyncBranches:
             )
         )
 
-    async def list(self, session: SessionRef) -> BranchList:
+    async def list(self, session: SessionRef, *, missing: Missing = "empty") -> BranchList:
         """`main` first, then the others by name; empty for an unknown session."""
-        return await self._handle.ask(
-            ListBranches(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = ListBranches(tenant=self._handle.tenant, session=checks.session_id(session))
+        return await self._handle.ask(query, missing)
 
     async def _destination(self, session: SessionRef, to: Any) -> tuple[str | None, str | None]:
         if isinstance(to, Branch):

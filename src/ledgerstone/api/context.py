@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledgerstone.api.handle import Missing
 from ledgerstone.api.message_reads import AsyncMessageReads
 from ledgerstone.commands.context import ReadContext
 from ledgerstone.commands.sessions import GetDocument
@@ -27,6 +28,7 @@ class AsyncContexts(AsyncMessageReads):
         count: Count | None = None,
         prune: Prune | bool | None = None,
         keep_system: bool = True,
+        missing: Missing = "empty",
     ) -> Context:
         """The messages to send now: leading system messages, the newest summary, the tail.
 
@@ -47,7 +49,8 @@ class AsyncContexts(AsyncMessageReads):
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
-            )
+            ),
+            missing,
         )
         return build(
             rows,

@@ -69,7 +69,9 @@ class Draft:
         tenant = self._handle.tenant
         if self._create is not None:
             await self._handle.write(
-                CreateSession(tenant=tenant, session=self._create, ensure=True)
+                CreateSession(
+                    tenant=tenant, session=self._create, ensure=True, parent_rule="exists"
+                )
             )
         await self._keep(self._buffer.start())
         return self

@@ -65,7 +65,11 @@ class Draft:
     def __enter__(self) -> Draft:
         tenant = self._handle.tenant
         if self._create is not None:
-            self._handle.write(CreateSession(tenant=tenant, session=self._create, ensure=True))
+            self._handle.write(
+                CreateSession(
+                    tenant=tenant, session=self._create, ensure=True, parent_rule="exists"
+                )
+            )
         self._keep(self._buffer.start())
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.commands.nodes import DropNotes, ListDrafts
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
@@ -19,11 +19,10 @@ class AsyncDrafts:
     def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
 
-    async def list(self, session: SessionRef) -> DraftList:
+    async def list(self, session: SessionRef, *, missing: Missing = "empty") -> DraftList:
         """Unfinished messages of a session, oldest first."""
-        return await self._handle.ask(
-            ListDrafts(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = ListDrafts(tenant=self._handle.tenant, session=checks.session_id(session))
+        return await self._handle.ask(query, missing)
 
     async def discard(self, draft: DraftRecord | str, *, session: SessionRef | None = None) -> bool:
         """Forget a draft; False when it was gone. An id alone needs the session as well."""

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.running import AsyncRunning
 from ledgerstone.commands.executions import (
     FinishExecution,
@@ -46,6 +46,7 @@ class AsyncExecutions:
         id: str | None = None,
         lease: AnyLease | None = None,
         once: bool = False,
+        pending: bool = False,
     ) -> Execution:
         """The durable intent: call the tool only after this, with `key` as its idempotency key.
 
@@ -53,6 +54,8 @@ class AsyncExecutions:
         outcome already is answered with it. With an `id` of your own a second start is a repeat
         of the first and answers `started` again: two workers that derive the same id and hold no
         lease would both call the tool. With `once` only the first is told to; `run` does so.
+        `pending=True`: only write down that the call is to be made; the next start of the call,
+        or of this id, begins it. A call that is known already is answered as it stands.
         Errors: ExecutionUnresolved when it was started and nobody knows the outcome,
         TicketNotFound, TicketClosed, TicketStale, AlreadyExists, SessionBindingMismatch,
         SessionNotFound, SessionDeleted, LeaseHeld, LeaseExpired, Fenced.
@@ -60,7 +63,8 @@ class AsyncExecutions:
         command = self._start(
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
-        return await self._handle.write(replace(command, once=checks.flag(once, "once")))
+        once, pending = checks.flag(once, "once"), checks.flag(pending, "pending")
+        return await self._handle.write(replace(command, once=once, pending=pending))
 
     def run(
         self,
@@ -142,35 +146,40 @@ class AsyncExecutions:
         session: SessionRef | None = None,
         message: IdRef | None = None,
         run_id: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> ExecutionList:
         """Of a session, a message, a run, or what they have in common; in the order made."""
         if session is None and message is None and run_id is None:
             raise InvalidValue("session", "name a session, a message or a run")
-        return await self._list(session, message, run_id, unresolved=False)
+        return await self._list(session, message, run_id, missing, unresolved=False)
 
     async def unresolved(
-        self, *, session: SessionRef | None = None, run_id: IdRef | None = None
+        self,
+        *,
+        session: SessionRef | None = None,
+        run_id: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> ExecutionList:
         """Those that began and have no outcome; `unknown` ones need `retry` or `finish`."""
-        return await self._list(session, None, run_id, unresolved=True)
+        return await self._list(session, None, run_id, missing, unresolved=True)
 
     async def _list(
         self,
         session: SessionRef | None,
         message: IdRef | None,
         run_id: IdRef | None,
+        missing: Missing,
         *,
         unresolved: bool,
     ) -> ExecutionList:
-        return await self._handle.ask(
-            ListExecutions(
-                tenant=self._handle.tenant,
-                session=None if session is None else checks.session_id(session),
-                message=checks.maybe_id(message, "message"),
-                run_id=checks.maybe_id(run_id, "run_id"),
-                unresolved=unresolved,
-            )
+        query = ListExecutions(
+            tenant=self._handle.tenant,
+            session=None if session is None else checks.session_id(session),
+            message=checks.maybe_id(message, "message"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            unresolved=unresolved,
         )
+        return await self._handle.ask(query, missing)
 
     def _start(
         self,

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
 from ledgerstone.api.loop_async import each
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
+from ledgerstone.commands.sessions import GetSession
 from ledgerstone.connect import Equipment
-from ledgerstone.errors import LedgerstoneError, Misuse, OutcomeUnknown, StoreClosed
-from ledgerstone.intake import cursors
+from ledgerstone.errors import (
+    InvalidValue,
+    LedgerstoneError,
+    Misuse,
+    OutcomeUnknown,
+    SessionNotFound,
+    StoreClosed,
+)
+from ledgerstone.intake import checks, cursors
 from ledgerstone.ports.backend import Backend, Grouping
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules.outcomes import told
 
 A = TypeVar("A")
+Missing: TypeAlias = Literal["empty", "raise"]
+"""What a read of an unknown session does: answers as if it were empty, or SessionNotFound."""
 
 
 class AsyncHandle:
@@ -106,15 +116,24 @@ class AsyncHandle:
             for command, one in zip(commands, found, strict=True)
         ]
 
-    async def page(self, query: Query[Page[A]]) -> Page[A]:
+    async def page(self, query: Query[Page[A]], missing: Missing = "empty") -> Page[A]:
         """The answer to a query for a page, which tells the limit that was applied."""
         asked: Any = query
-        return replace(await self.ask(query), limit=asked.limit)
+        return replace(await self.ask(query, missing), limit=asked.limit)
 
-    async def ask(self, query: Query[A]) -> A:
-        """The answer to one query."""
-        answers = await self.backend.aread((query,))
-        return answers[0]  # type: ignore[no-any-return]
+    async def ask(self, query: Query[A], missing: Missing = "empty") -> A:
+        """The answer to one query; SessionNotFound if it is to `raise` about an unknown session."""
+        if missing == "empty":
+            answers = await self.backend.aread((query,))
+            return answers[0]  # type: ignore[no-any-return]
+        checks.one_of(missing, get_args(Missing), "missing")
+        session = session_of(query)
+        found, answer = await self.backend.aread(
+            (GetSession(tenant=self.tenant, id=session), query)
+        )
+        if found is None:
+            raise SessionNotFound(session)
+        return answer  # type: ignore[no-any-return]
 
     def close(self) -> Backend | None:
         """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
@@ -125,6 +144,15 @@ class AsyncHandle:
             return None
         self.equipment.close()
         return backend
+
+
+def session_of(query: Any) -> str:
+    """The session that a query is about; InvalidValue when it is about none."""
+    session = getattr(query, "session", None) or getattr(query, "id", None)
+    session = session or getattr(getattr(query, "where", None), "session", None)
+    if not isinstance(session, str):
+        raise InvalidValue("missing", "name the session that may be missing")
+    return session
 
 
 class _Closed:

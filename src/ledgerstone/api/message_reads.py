@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import GetSession
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.records.messages import Message
+from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.sessions import Page, SeqRange
 
 MessageList: TypeAlias = list[Message]
@@ -22,17 +22,26 @@ ORDERS = ("seq", "-seq")
 
 
 class AsyncMessageReads:
-    """Paths, pages and single messages; absence is None or empty, never an error."""
+    """Paths, pages and single messages; absence is None or empty, never an error.
+
+    With `missing="raise"` an unknown session is SessionNotFound.
+    """
 
     def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
 
     async def last(
-        self, session: SessionRef, n: int = 50, *, branch: str = "main", at: IdRef | None = None
+        self,
+        session: SessionRef,
+        n: int = 50,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The newest n messages, oldest first; never clamped."""
         checks.positive(n, "n")
-        return await self._path(session, branch, at, last=n)
+        return await self._path(session, branch, at, missing, last=n)
 
     async def history(
         self,
@@ -42,10 +51,12 @@ class AsyncMessageReads:
         at: IdRef | None = None,
         after_seq: int = 0,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> MessageList:
         """The complete path, oldest first, never clamped; `at` reads the path of another node."""
         checks.whole(after_seq, "after_seq")
-        return await self._path(session, branch, at, after_seq=after_seq, deleted=deleted)
+        where = {"after_seq": after_seq, "deleted": deleted}
+        return await self._path(session, branch, at, missing, **where)
 
     async def list(
         self,
@@ -55,38 +66,47 @@ class AsyncMessageReads:
         order: str = "seq",
         deleted: bool = False,
         run_id: IdRef | None = None,
+        visibility: str | None = None,
         limit: int = LIMIT_DEFAULT,
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Message]:
         """A page of the path, or of what one run wrote; from either end.
 
+        `visibility="all"`: only what everybody may see; "internal": only what is for the model.
         A page has at most 200 items: `Page.limit` is the limit that was applied. `history` and
         `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
         negative offset.
         """
         target, tenant = checks.session_id(session), self._handle.tenant
+        checks.one_of(missing, get_args(Missing), "missing")
         query = queries.ListMessages(
             tenant=tenant,
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
+            visibility=_visibility(visibility),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),
             offset=checks.whole(offset, "offset"),
             total=checks.flag(total, "total"),
         )
-        filters = (query.branch, query.run_id, query.deleted, query.newest_first)
+        filters = (
+            query.branch, query.run_id, query.visibility, query.deleted, query.newest_first,
+        )  # fmt: skip
         if cursor is not None:
             key, incarnation = await self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = await self._handle.page(query)
+            page: Page[Message] = await self._handle.page(query, missing)
         else:
             found, page = await self._handle.backend.aread(
                 (GetSession(tenant=tenant, id=target), query)
             )
+            if found is None and missing == "raise":
+                raise SessionNotFound(target)
             incarnation = 0 if found is None else found.incarnation
             page = replace(page, limit=query.limit)
         if not page.has_more:
@@ -102,6 +122,7 @@ class AsyncMessageReads:
         branch: str = "main",
         at: IdRef | None = None,
         deleted: bool = False,
+        missing: Missing = "empty",
     ) -> AsyncPages[Message]:
         """Every message of the path as it stands at the first step, oldest first, in chunks."""
         target = checks.session_id(session)
@@ -111,16 +132,19 @@ class AsyncMessageReads:
         async def fetch(after: Message | None) -> MessageList:
             nonlocal end
             if end is None:
-                newest = await self._path(target, name, None, last=1, deleted=deleted)
+                newest = await self._path(target, name, None, missing, last=1, deleted=deleted)
                 if not newest:
                     return []
                 end = newest[-1].id
             seq = 0 if after is None else after.seq
-            return await self._path(target, name, end, first=CHUNK, after_seq=seq, deleted=deleted)
+            where = {"first": CHUNK, "after_seq": seq, "deleted": deleted}
+            return await self._path(target, name, end, missing, **where)
 
         return AsyncPages(fetch, chunk=CHUNK)
 
-    async def range(self, session: SessionRef, first: int, last: int) -> MessageList:
+    async def range(
+        self, session: SessionRef, first: int, last: int, *, missing: Missing = "empty"
+    ) -> MessageList:
         """Messages of the main path by inclusive position, from 1."""
         wanted = SeqRange(first, last)
         return await self._handle.ask(
@@ -129,7 +153,8 @@ class AsyncMessageReads:
                 session=checks.session_id(session),
                 first=wanted.first,
                 last=wanted.last,
-            )
+            ),
+            missing,
         )
 
     async def get(self, id: IdRef, *, session: SessionRef | None = None) -> Message | None:
@@ -144,14 +169,17 @@ class AsyncMessageReads:
             )
         )
 
-    async def count(self, session: SessionRef, *, branch: str = "main") -> int:
+    async def count(
+        self, session: SessionRef, *, branch: str = "main", missing: Missing = "empty"
+    ) -> int:
         """How many live messages the path has."""
         return await self._handle.ask(
             queries.CountMessages(
                 tenant=self._handle.tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
-            )
+            ),
+            missing,
         )
 
     async def versions(self, id: IdRef, *, session: SessionRef | None = None) -> MessageList:
@@ -168,15 +196,21 @@ class AsyncMessageReads:
             )
         )
 
-    async def latest_compaction(self, session: SessionRef) -> Message | None:
+    async def latest_compaction(
+        self, session: SessionRef, *, missing: Missing = "empty"
+    ) -> Message | None:
         """The newest compaction request of the session, or None."""
-        found = await self._handle.ask(
-            FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
+        found = await self._handle.ask(query, missing)
         return None if found is None else found.newest
 
     async def _path(
-        self, session: SessionRef, branch: str, at: IdRef | None, **options: Any
+        self,
+        session: SessionRef,
+        branch: str,
+        at: IdRef | None,
+        missing: Missing = "empty",
+        **options: Any,
     ) -> MessageList:
         return await self._handle.ask(
             queries.ReadMessages(
@@ -185,7 +219,8 @@ class AsyncMessageReads:
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
                 **options,
-            )
+            ),
+            missing,
         )
 
     async def _cursor_key(
@@ -202,3 +237,9 @@ class AsyncMessageReads:
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
         return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)
+
+
+def _visibility(value: str | None) -> Visibility | None:
+    if value is None:
+        return None
+    return cast(Visibility, checks.one_of(value, get_args(Visibility), "visibility"))

@@ -53,7 +53,10 @@ class AsyncMessages(AsyncContexts):
         made = new_session(tenant, target, create)
         if not messages:
             if made is not None:
-                await self._handle.write(CreateSession(tenant=tenant, session=made, ensure=True))
+                ensure = CreateSession(
+                    tenant=tenant, session=made, ensure=True, parent_rule="exists"
+                )
+                await self._handle.write(ensure)
             return []
         given = bodies.to_messages(messages)
         turn, nodes = bodies.message_nodes(given, checks.maybe_id(run_id, "run_id"))
@@ -64,6 +67,7 @@ class AsyncMessages(AsyncContexts):
             kind="append",
             guard=checks.guard(owned, expected_revision),
             create=made,
+            parent_rule="exists",
             branch=checks.branch_name(branch),
             nodes=tuple(nodes),
             blobs=all_named(one.body for one in given),

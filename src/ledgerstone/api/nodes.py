@@ -9,7 +9,12 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.graphs import (
+    WantedGraph,
+    new_graph_nodes,
+    replace_graph,
+)
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
@@ -22,6 +27,7 @@ from ledgerstone.intake.content import id_list
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note
+from ledgerstone.records.replaced import ReplacedGraph
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.filters import check_filter
@@ -68,6 +74,7 @@ class AsyncNodes:
             kind="append",
             guard=checks.guard(owned, expected_revision),
             create=new_session(self._handle.tenant, target, create),
+            parent_rule="exists",
             branch=checks.branch_name(branch),
             nodes=tuple(made),
             missing_parent=checks.one_of(parent_missing, PARENT_MISSING, "parent_missing"),
@@ -79,6 +86,44 @@ class AsyncNodes:
             _placed(target, node, new, place)
             for node, new, place in zip(given, made, answer.placed, strict=True)
         ]
+
+    async def replace(
+        self,
+        session: SessionRef,
+        nodes: Iterable[Node | Message | Mapping[str, Any]],
+        *,
+        leaf: IdRef | None,
+        branch: str = "main",
+        create: bool | Session = False,
+        lease: AnyLease | None = None,
+        expected_revision: int | None = None,
+    ) -> ReplacedGraph:
+        """Make the graph exactly these nodes, and the branch end at `leaf`, in one commit.
+
+        Nodes that stand there with the same id, content and parent stay; the others are hidden,
+        the rest is added. Each follows the one before it unless it names a parent, which must come
+        before it. Other branches end at the nearest node that is left of theirs. If somebody
+        commits meanwhile it is done again on what stands there then, unless a revision is expected.
+        Errors: AlreadyExists for an id that other content or a hidden node has, InvalidValue for a
+        parent or leaf that is no node of the graph, and as messages.append.
+        """
+        target, owned = checks.bound(session, lease)
+        given = [_to_node(node) for node in checks.items(nodes, "nodes")]
+        made = new_graph_nodes(given)
+        end = checks.maybe_id(leaf, "leaf")
+        if end is not None and end not in {new.id for new in made}:
+            raise InvalidValue("leaf", f"{end!r} is no node of the graph")
+        wanted = WantedGraph(
+            session=target,
+            branch=checks.branch_name(branch),
+            given=given,
+            nodes=made,
+            leaf=end,
+            lease=owned,
+            expected_revision=expected_revision,
+            create=new_session(self._handle.tenant, target, create),
+        )
+        return await replace_graph(self._handle, wanted)
 
     async def get(
         self, session: SessionRef, id: IdRef, *, notes: bool = False, resolve: bool = False
@@ -113,6 +158,7 @@ class AsyncNodes:
         limit: int | None = None,
         notes: bool = False,
         resolve: bool = False,
+        missing: Missing = "empty",
     ) -> AsyncPages[Node]:
         """Live nodes of a session or of the whole tenant, complete, in chunks."""
         most = None if limit is None else checks.positive(limit, "limit")
@@ -133,7 +179,7 @@ class AsyncNodes:
 
         async def fetch(after: Node | None) -> list[Node]:
             key = None if after is None else (after.id, after.session, after.ord)
-            return await self._handle.ask(commands.ListNodes(**fixed, after=key))
+            return await self._handle.ask(commands.ListNodes(**fixed, after=key), missing)
 
         return AsyncPages(fetch, chunk=chunk, limit=most)
 
@@ -145,6 +191,7 @@ class AsyncNodes:
         branch: str = "main",
         kind: str | None = None,
         limit: int | None = None,
+        missing: Missing = "empty",
     ) -> list[Node]:
         """Live nodes from the root to a node or a branch's leaf; `limit`: the newest of them."""
         return await self._handle.ask(
@@ -155,7 +202,8 @@ class AsyncNodes:
                 at=checks.maybe_id(at, "at"),
                 kind=None if kind is None else ids.check_name(kind, "kind"),
                 last=None if limit is None else checks.positive(limit, "limit"),
-            )
+            ),
+            missing,
         )
 
     async def annotate(

@@ -125,6 +125,7 @@ async def _attempt(
         kind=plan.kind,
         guard=checks.guard(plan.lease, plan.expected_revision),
         create=plan.create,
+        parent_rule="exists",
         branch=plan.branch,
         rewind=Rewind(to=target, expected=seen.leaf, supersede=True),
         nodes=tuple(nodes),

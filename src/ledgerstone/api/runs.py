@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
@@ -98,11 +98,10 @@ class AsyncRuns:
             GetRun(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
         )
 
-    async def latest(self, session: SessionRef) -> Run | None:
+    async def latest(self, session: SessionRef, *, missing: Missing = "empty") -> Run | None:
         """The run of a session that was updated last, or None."""
-        return await self._handle.ask(
-            LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        query = LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
+        return await self._handle.ask(query, missing)
 
     async def list(
         self,
@@ -114,6 +113,7 @@ class AsyncRuns:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Run]:
         """A page of runs in the order they were created; InvalidValue for a foreign cursor.
 
@@ -132,7 +132,8 @@ class AsyncRuns:
                 offset=offset,
                 after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
-            )
+            ),
+            missing,
         )
         if not page.has_more:
             return page
@@ -145,6 +146,7 @@ class AsyncRuns:
         session: SessionRef | None = None,
         status: str | None = None,
         parent_run: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> AsyncPages[Run]:
         """Every run that fits, in the order they were created."""
         where = run_filter(session, status, parent_run)
@@ -156,7 +158,8 @@ class AsyncRuns:
                     where=where,
                     limit=LIMIT_MAX,
                     after=None if last is None else (last.created_us, last.id),
-                )
+                ),
+                missing,
             )
             return page.items
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.loading import load_state
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.codec import decode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.executions import GetRecovery
-from ledgerstone.commands.sessions import ListSessions
+from ledgerstone.commands.sessions import Children, ListSessions, ParentRule
 from ledgerstone.commands.usage import GetStats
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
@@ -52,11 +53,18 @@ class AsyncSessions:
         self._handle = handle
 
     async def create(
-        self, *, id: IdRef | None = None, document: Mapping[str, Any] | None = None, **fields: Any
+        self,
+        *,
+        id: IdRef | None = None,
+        document: Mapping[str, Any] | None = None,
+        parent_missing: str = "error",
+        **fields: Any,
     ) -> Session:
         """A new session; the same call again answers the one it made.
 
         Fields: user, app, title, model, cwd, status, metadata, parent, cause, created_us.
+        A parent must be there (`parent_missing="keep"`, for imports: or come later) and never
+        below the session: InvalidValue.
         AlreadyExists for an id taken by another session, SessionRetired for a retired one.
         """
         return await self._handle.write(
@@ -64,11 +72,17 @@ class AsyncSessions:
                 tenant=self._handle.tenant,
                 session=self._new(id, fields),
                 document=None if document is None else write_document(document),
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
     async def ensure(
-        self, id: IdRef, *, document: Mapping[str, Any] | None = None, **fields: Any
+        self,
+        id: IdRef,
+        *,
+        document: Mapping[str, Any] | None = None,
+        parent_missing: str = "error",
+        **fields: Any,
     ) -> Session:
         """The session with this id, made when it is missing; fields are for a new one only."""
         return await self._handle.write(
@@ -77,22 +91,36 @@ class AsyncSessions:
                 session=self._new(checks.record_id(id, "id"), fields),
                 document=None if document is None else write_document(document),
                 ensure=True,
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
-    async def get_or_create(self, user: str, *, app: str = "", **fields: Any) -> Session:
+    async def get_or_create(
+        self, user: str, *, app: str = "", parent_missing: str = "error", **fields: Any
+    ) -> Session:
         """The newest live session of a user and app, or a new one."""
         if user is None:
             raise InvalidValue("user", "a user is needed to find a session by")
         made = self._new(None, {**fields, "user": user, "app": app})
         return await self._handle.write(
-            commands.GetOrCreateSession(tenant=self._handle.tenant, session=made)
+            commands.GetOrCreateSession(
+                tenant=self._handle.tenant,
+                session=made,
+                parent_rule=_parent_rule(parent_missing),
+            )
         )
 
     async def put(
-        self, session: Session, *, document: Mapping[str, Any] | UnsetType | None = UNSET
+        self,
+        session: Session,
+        *,
+        document: Mapping[str, Any] | UnsetType | None = UNSET,
+        parent_missing: str = "error",
     ) -> Session:
-        """Create or overwrite the whole record; times are stored as given. SessionDeleted."""
+        """Create or overwrite the whole record; times are stored as given. SessionDeleted.
+
+        A parent that is new to it as of `create`.
+        """
         if not isinstance(session, Session):
             raise InvalidValue("session", f"a Session expected, got {type(session).__name__}")
         fields = {name: getattr(session, name) for name in SESSION_FIELDS}
@@ -103,6 +131,7 @@ class AsyncSessions:
                 tenant=self._handle.tenant,
                 session=replace(made, updated_us=updated_us),
                 document=_document(document),
+                parent_rule=_parent_rule(parent_missing),
             )
         )
 
@@ -117,11 +146,10 @@ class AsyncSessions:
         found = await self.get(id)
         return found is not None and found.deleted_us is None
 
-    async def head(self, id: SessionRef) -> Head | None:
+    async def head(self, id: SessionRef, *, missing: Missing = "empty") -> Head | None:
         """Where it stands: revision, leaf, branches, lease, counts; None before a commit."""
-        return await self._handle.ask(
-            commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
-        )
+        query = commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
+        return await self._handle.ask(query, missing)
 
     async def picker(self, id: SessionRef) -> Picker | None:
         """First user message and count, without reading the history."""
@@ -129,9 +157,11 @@ class AsyncSessions:
             commands.GetPicker(tenant=self._handle.tenant, id=checks.session_id(id))
         )
 
-    async def document(self, id: SessionRef) -> dict[str, Any] | None:
+    async def document(
+        self, id: SessionRef, *, missing: Missing = "empty"
+    ) -> dict[str, Any] | None:
         """The session document with its defaults, or None; Corrupt when it does not decode."""
-        data = await self._document(id, "document")
+        data = await self._document(id, "document", missing)
         if data is None:
             return None
         try:
@@ -139,9 +169,9 @@ class AsyncSessions:
         except ValueError as error:
             raise Corrupt("documents", checks.session_id(id), "document", str(error)) from None
 
-    async def state(self, id: SessionRef) -> dict[str, Any]:
+    async def state(self, id: SessionRef, *, missing: Missing = "empty") -> dict[str, Any]:
         """What turns patched together with `turn.state`; empty when nothing was."""
-        data = await self._document(id, "state")
+        data = await self._document(id, "state", missing)
         return {} if data is None else decode_json(data)
 
     async def states(self, ids: Iterable[IdRef]) -> dict[str, dict[str, Any]]:
@@ -194,8 +224,10 @@ class AsyncSessions:
     ) -> Page[Session]:
         """A page of sessions.
 
-        Filters: user, app, status, parent, deleted, created_after (inclusive), created_before
-        (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign cursor.
+        Filters: user, app, status, parent, root (True: only those without a parent), under
+        (all below a session, at any depth), id_prefix, deleted, created_after (inclusive),
+        created_before (exclusive), metadata_equals, metadata_contains. InvalidValue for a foreign
+        cursor.
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         found = session_filter(where)
@@ -244,33 +276,43 @@ class AsyncSessions:
         )
 
     async def load(
-        self, id: SessionRef, *, scope: str = "path", leaf: IdRef | None = None
+        self,
+        id: SessionRef,
+        *,
+        scope: str = "path",
+        leaf: IdRef | None = None,
+        missing: Missing = "empty",
     ) -> SessionState | None:
         """Head, frames, checkpoint with its values, ledger, and the path or the whole graph.
 
         None before the first commit; NotSupported for another scope, InvalidValue for a leaf
         that is no live node.
         """
-        return await load_state(
-            self._handle, checks.session_id(id), scope, checks.maybe_id(leaf, "leaf")
-        )
+        target = checks.session_id(id)
+        found = await load_state(self._handle, target, scope, checks.maybe_id(leaf, "leaf"))
+        if found is None:
+            await self.head(target, missing=missing)
+        return found
 
-    async def at(self, id: SessionRef, revision: int) -> SessionView | None:
+    async def at(
+        self, id: SessionRef, revision: int, *, missing: Missing = "empty"
+    ) -> SessionView | None:
         """The session as it was after an earlier commit; None for a revision it never had."""
         return await self._handle.ask(
             commands.ReadSessionAt(
                 tenant=self._handle.tenant,
                 session=checks.session_id(id),
                 revision=checks.whole(revision, "revision"),
-            )
+            ),
+            missing,
         )
 
-    async def recovery(self, id: SessionRef) -> Recovery | None:
+    async def recovery(self, id: SessionRef, *, missing: Missing = "empty") -> Recovery | None:
         """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
         work and open tickets; `needs` says what to do. None for an unknown session.
         """
         return await self._handle.ask(
-            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id))
+            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id)), missing
         )
 
     async def fork(
@@ -293,10 +335,19 @@ class AsyncSessions:
         """A new session with everything of this one but leases, runs, usage and drafts."""
         return await self._copy(id, new_id, None, whole=True)
 
-    async def delete(self, id: SessionRef) -> bool:
-        """Hide it from lists and close it for writing; False when it was not there or was so."""
+    async def delete(self, id: SessionRef, *, children: Children = "reject") -> bool:
+        """Hide it from lists and close it for writing; False when it was not there or was so.
+
+        SessionHasChildren, with their number, while live sessions have it as their parent.
+        `children="detach"`: they stay and lose their parent; "cascade": all below it are deleted
+        in the same transaction. `restore` brings back one session, not what went with it.
+        """
         return await self._handle.write(
-            commands.DeleteSession(tenant=self._handle.tenant, id=checks.session_id(id))
+            commands.DeleteSession(
+                tenant=self._handle.tenant,
+                id=checks.session_id(id),
+                children=_children(children),
+            )
         )
 
     async def restore(self, id: SessionRef) -> bool:
@@ -311,37 +362,44 @@ class AsyncSessions:
         *,
         keep_runs: bool = False,
         retire: bool = False,
+        children: Children = "reject",
         expected_revision: int | None = None,
         expected_incarnation: int | None = None,
     ) -> Receipt:
         """Remove it for good: invisible at once, then swept in bounded pieces.
 
         A crash in between leaves rows that the next purge sweeps. `retire` forbids the id for
-        ever. What is expected counts if the session is there: RevisionMoved, IncarnationMoved.
+        ever. SessionHasChildren, with their number, while sessions have it as their parent,
+        deleted ones too. `children="detach"`: they stay and lose their parent; "cascade": all
+        below it are deleted in the same transaction, then purged one by one; a crash in between
+        leaves deleted ones, which the same purge goes on with.
+        What is expected counts if the session is there: RevisionMoved, IncarnationMoved.
         """
         checks.guard(None, expected_revision, expected_incarnation)
-        receipt = await self._handle.write(
-            commands.PurgeSession(
-                tenant=self._handle.tenant,
-                id=checks.session_id(id),
-                keep_runs=checks.flag(keep_runs, "keep_runs"),
-                retire=checks.flag(retire, "retire"),
-                expected_revision=expected_revision,
-                expected_incarnation=expected_incarnation,
-            )
+        command = commands.PurgeSession(
+            tenant=self._handle.tenant,
+            id=checks.session_id(id),
+            keep_runs=checks.flag(keep_runs, "keep_runs"),
+            retire=checks.flag(retire, "retire"),
+            children=_children(children),
+            expected_revision=expected_revision,
+            expected_incarnation=expected_incarnation,
         )
-        removed = dict(receipt.removed)
+        receipt = await self._handle.write(command)
+        removed = Counter(receipt.removed)
+        free = replace(command, children=None, expected_revision=None, expected_incarnation=None)
+        for child in receipt.children:
+            removed.update((await self._handle.write(replace(free, id=child))).removed)
         while swept := await self._handle.write(
             commands.SweepPurged(tenant=self._handle.tenant, limit=SWEEP_ROWS)
         ):
-            for table, rows in swept.items():
-                removed[table] = removed.get(table, 0) + rows
-        return replace(receipt, removed=removed)
+            removed.update(swept)
+        return replace(receipt, removed=dict(removed))
 
-    async def stats(self, id: SessionRef) -> Stats:
+    async def stats(self, id: SessionRef, *, missing: Missing = "empty") -> Stats:
         """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
         return await self._handle.ask(
-            GetStats(tenant=self._handle.tenant, session=checks.session_id(id))
+            GetStats(tenant=self._handle.tenant, session=checks.session_id(id)), missing
         )
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
@@ -349,12 +407,13 @@ class AsyncSessions:
         name = ids.new_id() if id is None else checks.record_id(id, "id")
         return checked_session(self._handle.tenant, name, fields)
 
-    async def _document(self, id: SessionRef, name: str) -> bytes | None:
-        return await self._handle.ask(
-            commands.GetDocument(
-                tenant=self._handle.tenant, session=checks.session_id(id), name=name
-            )
+    async def _document(
+        self, id: SessionRef, name: str, missing: Missing = "empty"
+    ) -> bytes | None:
+        query = commands.GetDocument(
+            tenant=self._handle.tenant, session=checks.session_id(id), name=name
         )
+        return await self._handle.ask(query, missing)
 
     async def _copy(
         self, id: SessionRef, new_id: IdRef | None, user: str | None, *, whole: bool, **where: Any
@@ -376,6 +435,16 @@ class AsyncSessions:
                 **where,
             )
         )
+
+
+def _parent_rule(missing: str) -> ParentRule:
+    checks.one_of(missing, ("error", "keep"), "parent_missing")
+    return "exists" if missing == "error" else "no_circle"
+
+
+def _children(value: Children) -> Children:
+    checks.one_of(value, get_args(Children), "children")
+    return value
 
 
 def _text(value: Any, field: str) -> str | UnsetType | None:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.commands.tickets import (
     ExpireTickets,
     GetTicket,
@@ -145,6 +145,7 @@ class AsyncTickets:
         offset: int = 0,
         cursor: str | None = None,
         total: bool = False,
+        missing: Missing = "empty",
     ) -> Page[Ticket]:
         """A page of tickets, oldest first: open, resolved, withdrawn, or any with None.
 
@@ -166,7 +167,8 @@ class AsyncTickets:
                 offset=offset,
                 after=None if cursor is None else self._handle.cursor_place(scope, cursor),
                 total=checks.flag(total, "total"),
-            )
+            ),
+            missing,
         )
         if not page.has_more:
             return page

@@ -206,11 +206,14 @@ class AsyncTurn(Keeping):
         cost: Cost | None = None,
         source: str = "",
         provider: str | None = None,
+        message: IdRef | None = None,
+        id: str | None = None,
         correction: bool = False,
         over_budget: bool = False,
     ) -> UsageEntry:
         """Record tokens and money; without a cost, the store's price list says what it was.
 
+        `message` is what it was used for: `usage.list(session, message=...)` finds it again.
         Reads show the sum per source and model. A correction may be negative. Beyond a budget, the
         answer of the commit names it in `over_budget`; a budget of mode refuse_commit raises
         BudgetExceeded there instead, unless `over_budget`: it was used already.
@@ -224,6 +227,8 @@ class AsyncTurn(Keeping):
             provider=provider,
             run_id=self._content.run_id,
             correction=correction,
+            id=id,
+            message=message,
         )
         self._content.extend("usage", (entry,))
         if checks.flag(over_budget, "over_budget"):
@@ -409,6 +414,7 @@ class AsyncTurn(Keeping):
                 kind="turn",
                 guard=checks.guard(self.lease, self.expected_revision, self.expected_incarnation),
                 create=self._create,
+                parent_rule="exists",
                 branch=self.branch,
                 nodes=tuple(content.nodes),
                 release=release,

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.replacing import Plan, replace_list
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
@@ -132,7 +132,12 @@ class AsyncTurns:
         )
 
     async def list(
-        self, session: SessionRef, *, after_revision: int = 0, limit: int = 500
+        self,
+        session: SessionRef,
+        *,
+        after_revision: int = 0,
+        limit: int = 500,
+        missing: Missing = "empty",
     ) -> TurnList:
         """The commit history from a revision on, oldest first."""
         return await self._handle.ask(
@@ -141,7 +146,8 @@ class AsyncTurns:
                 session=checks.session_id(session),
                 after_revision=checks.whole(after_revision, "after_revision"),
                 limit=checks.positive(limit, "limit"),
-            )
+            ),
+            missing,
         )
 
     async def checkpoint(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
@@ -52,6 +52,7 @@ class AsyncUsageBook:
         source: str = "",
         provider: str | None = None,
         run_id: IdRef | None = None,
+        message: IdRef | None = None,
         correction: bool = False,
         over_budget: bool = False,
         id: str | None = None,
@@ -61,8 +62,9 @@ class AsyncUsageBook:
         """Record a use outside of a turn: a commit of its own, repeatable by its id.
 
         Without a cost the store's price list says it. A correction is another record and may be
-        negative. The answer's `over_budget` names the budgets it went beyond; one of mode
-        refuse_commit refuses it instead, unless `over_budget`: it was used already.
+        negative. `message` is what it was used for. The answer's `over_budget` names the budgets
+        it went beyond; one of mode refuse_commit refuses it instead, unless `over_budget`: it was
+        used already.
         Errors: BudgetExceeded, TurnConflict when the id recorded something else, SessionNotFound,
         SessionDeleted, LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """
@@ -76,6 +78,8 @@ class AsyncUsageBook:
             provider=provider,
             run_id=None if run_id is None else checks.record_id(run_id, "run_id"),
             correction=correction,
+            id=id,
+            message=message,
         )
         command = CommitTurn(
             tenant=self._handle.tenant,
@@ -104,18 +108,37 @@ class AsyncUsageBook:
             over_budget=answer.over_budget,
         )
 
-    async def list(self, session: SessionRef, *, limit: int | None = None) -> UsageList:
-        """What was recorded in a session, oldest first; [] for an unknown one."""
-        most = None if limit is None else checks.positive(limit, "limit")
-        return await self._fetch(checks.session_id(session), (0, 0), most)
+    async def list(
+        self,
+        session: SessionRef,
+        *,
+        message: IdRef | None = None,
+        limit: int | None = None,
+        missing: Missing = "empty",
+    ) -> UsageList:
+        """What was recorded in a session, oldest first; [] for an unknown one.
 
-    def iter(self, session: SessionRef) -> AsyncPages[UsageRecord]:
+        `message`: only what was used for it.
+        """
+        most = None if limit is None else checks.positive(limit, "limit")
+        used_for = checks.maybe_id(message, "message")
+        return await self._fetch(
+            checks.session_id(session), (0, 0), most, missing, message=used_for
+        )
+
+    async def get(self, session: SessionRef, id: str) -> UsageRecord | None:
+        """One record by its own id."""
+        name = ids.check_id(id, "id")
+        found = await self._fetch(checks.session_id(session), (0, 0), 1, id=name)
+        return found[0] if found else None
+
+    def iter(self, session: SessionRef, *, missing: Missing = "empty") -> AsyncPages[UsageRecord]:
         """The same, in pieces."""
         target = checks.session_id(session)
 
         async def fetch(last: UsageRecord | None) -> Any:
             after = (0, 0) if last is None else (last.revision, last.n)
-            return await self._fetch(target, after, LIMIT_MAX)
+            return await self._fetch(target, after, LIMIT_MAX, missing)
 
         return AsyncPages(fetch, chunk=LIMIT_MAX)
 
@@ -128,6 +151,7 @@ class AsyncUsageBook:
         since: Moment | None = None,
         until: Moment | None = None,
         include_children: bool = False,
+        missing: Missing = "empty",
     ) -> SumList:
         """Sums per group, ordered by the groups' values; exact to the microsecond.
 
@@ -146,7 +170,8 @@ class AsyncUsageBook:
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
                 include_children=include_children,
-            )
+            ),
+            missing,
         )
 
     async def delete(
@@ -239,7 +264,15 @@ class AsyncUsageBook:
         name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
         return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
 
-    async def _fetch(self, session: str, after: tuple[int, int], limit: int | None) -> UsageList:
-        return await self._handle.ask(
-            ListUsage(tenant=self._handle.tenant, session=session, after=after, limit=limit)
+    async def _fetch(
+        self,
+        session: str,
+        after: tuple[int, int],
+        limit: int | None,
+        missing: Missing = "empty",
+        **where: str | None,
+    ) -> UsageList:
+        query = ListUsage(
+            tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
         )
+        return await self._handle.ask(query, missing)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, Unpack
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.taking import (
     Request,
     TakenList,
@@ -297,7 +297,9 @@ class AsyncWork:
         except NotSupported:
             return None
 
-    async def list(self, session: SessionRef, *, pending: bool = False) -> BatchList:
+    async def list(
+        self, session: SessionRef, *, pending: bool = False, missing: Missing = "empty"
+    ) -> BatchList:
         """All queued batches in order; `pending`: without those that are being worked on."""
         query = ListWork(
             tenant=self._handle.tenant,
@@ -305,7 +307,7 @@ class AsyncWork:
             pending=checks.flag(pending, "pending"),
         )
         try:
-            return await self._handle.ask(query)
+            return await self._handle.ask(query, missing)
         except NotSupported:
             return []
 

@@ -14,6 +14,16 @@ class RecordIntent(Command[Attachment], frozen=True, kw_only=True):
     uri: str
 
 
+class CommitAttachments(Command[list[Attachment]], frozen=True, kw_only=True):
+    """Stamp attachments as used, outside of a turn; the first stamp of each stays.
+
+    Answers those that are known, as they are now; unknown ones are left out.
+    """
+
+    session: str
+    ids: tuple[str, ...]
+
+
 class ForgetAttachment(Command[bool], frozen=True, kw_only=True):
     """Remove the row; False when there was none.
 

@@ -19,6 +19,8 @@ class StartExecution(Command[Execution], frozen=True, kw_only=True):
     those that were approved, or the message that asked is no longer part of the conversation.
     `tool` None, `arguments` None: as the ticket says.
     `once`: the same id again is no repeat, so that of two that start it only one is told to.
+    `pending`: it is only recorded, and the next start of the call begins it; a call that is known
+    is answered as it stands.
     """
 
     session: str
@@ -32,6 +34,7 @@ class StartExecution(Command[Execution], frozen=True, kw_only=True):
     ticket: str | None = None
     guard: Guard = FREE
     once: bool = False
+    pending: bool = False
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

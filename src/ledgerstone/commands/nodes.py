@@ -8,7 +8,7 @@ import msgspec
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.records.drafts import DraftRecord
-from ledgerstone.records.messages import Message
+from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.nodes import Branch, Diff, Node, Note
 from ledgerstone.records.reports import Vacuumed
 from ledgerstone.records.sessions import Page
@@ -92,7 +92,7 @@ class CountMessages(Query[int], frozen=True, kw_only=True):
 
 
 class ListMessages(Query[Page[Message]], frozen=True, kw_only=True):
-    """A page of a path, or of everything one run wrote.
+    """A page of a path, or of everything one run wrote; of all messages or of one visibility.
 
     `after` is the (seq, ord) key of the last item of the page before.
     """
@@ -100,6 +100,7 @@ class ListMessages(Query[Page[Message]], frozen=True, kw_only=True):
     session: str
     branch: str = "main"
     run_id: str | None = None
+    visibility: Visibility | None = None
     deleted: bool = False
     newest_first: bool = False
     limit: int = 50

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,10 @@ from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, S
 
 _UNSET = msgspec.UNSET
 
+Children: TypeAlias = Literal["reject", "detach", "cascade"]
+ParentRule: TypeAlias = Literal["any", "no_circle", "exists"]
+"""Of a new parent: not looked at; the session is not above it; it is also there, not deleted."""
+
 
 class CreateSession(Command[Session], frozen=True, kw_only=True):
     """A new session. `ensure`: an existing one is returned as it is, instead of AlreadyExists."""
@@ -18,6 +22,7 @@ class CreateSession(Command[Session], frozen=True, kw_only=True):
     session: Session
     document: bytes | None = None
     ensure: bool = False
+    parent_rule: ParentRule = "any"
 
 
 class PutSession(Command[Session], frozen=True, kw_only=True):
@@ -25,12 +30,14 @@ class PutSession(Command[Session], frozen=True, kw_only=True):
 
     session: Session
     document: bytes | msgspec.UnsetType | None = _UNSET
+    parent_rule: ParentRule = "any"
 
 
 class GetOrCreateSession(Command[Session], frozen=True, kw_only=True):
     """The newest live session of a user and app, or this new one."""
 
     session: Session
+    parent_rule: ParentRule = "any"
 
 
 class UpdateSession(Command[Session], frozen=True, kw_only=True):
@@ -46,9 +53,14 @@ class UpdateSession(Command[Session], frozen=True, kw_only=True):
 
 
 class DeleteSession(Command[bool], frozen=True, kw_only=True):
-    """Soft: hidden from lists, readable by id, closed for writing."""
+    """Soft: hidden from lists, readable by id, closed for writing.
+
+    `children`: live sessions that have it as their parent make it SessionHasChildren, lose it as
+    their parent, or are deleted too, with all below them; None: they are not looked at.
+    """
 
     id: str
+    children: Children | None = None
 
 
 class RestoreSession(Command[bool], frozen=True, kw_only=True):
@@ -58,9 +70,14 @@ class RestoreSession(Command[bool], frozen=True, kw_only=True):
 
 
 class PurgeSession(Command[Receipt], frozen=True, kw_only=True):
-    """First phase: invisible at once, a stub keeps the id's fence and incarnation."""
+    """First phase: invisible at once, a stub keeps the id's fence and incarnation.
+
+    `children` as of DeleteSession, but deleted ones count as well; those of a cascade are deleted,
+    and named in the receipt in an order in which they can be purged.
+    """
 
     id: str
+    children: Children | None = None
     keep_runs: bool = False
     retire: bool = False
     expected_revision: int | None = None
@@ -125,12 +142,18 @@ class GetDocuments(Query[dict[str, bytes]], frozen=True, kw_only=True):
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are meant; None means any."""
+    """Which sessions are meant; None means any.
+
+    `root`: only those without a parent. `under`: those below this session, at any depth.
+    """
 
     user: str | None = None
     app: str | None = None
     status: str | None = None
     parent: str | None = None
+    root: bool = False
+    under: str | None = None
+    id_prefix: str | None = None
     deleted: bool = False
     created_after_us: int | None = None
     created_before_us: int | None = None

@@ -12,6 +12,7 @@ from ledgerstone.commands.artifacts import NewArtifact
 from ledgerstone.commands.executions import Finish
 from ledgerstone.commands.memories import NewMemory
 from ledgerstone.commands.nodes import NewNote, NewValue
+from ledgerstone.commands.sessions import ParentRule
 from ledgerstone.commands.tickets import NewTicket
 from ledgerstone.commands.work import Completion, NewBatch
 from ledgerstone.records.artifacts import Quota
@@ -97,6 +98,8 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     `kept_notes` are notes whose first body stays; of `notes` the last one wins.
     `over_budget`: recorded even if a budget refuses such commits, since it was used already.
 
+    `missing_parent` is about nodes, `parent_rule` about the session that `create` makes.
+
     `kind` says which call made it (turn, append, replace, pop, clear, amend, tombstone, branch,
     state, checkpoint, usage); `hash` covers the content and nothing of the envelope (contract D26).
     """
@@ -110,6 +113,7 @@ class CommitTurn(Command[TurnCommitted], frozen=True, kw_only=True, gc=False):
     branch: str = "main"
     nodes: tuple[NewNode, ...] = ()
     missing_parent: str = "error"
+    parent_rule: ParentRule = "any"
     state: dict[str, Any] | None = None
     run: Run | None = None
     usage: tuple[UsageEntry, ...] = ()

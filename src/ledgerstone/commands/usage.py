@@ -22,9 +22,14 @@ class GetStats(Query[Stats], frozen=True, kw_only=True):
 
 
 class ListUsage(Query[list[UsageRecord]], frozen=True, kw_only=True):
-    """What was recorded in a session, oldest first, after (revision, n)."""
+    """What was recorded in a session, oldest first, after (revision, n).
+
+    `message`: only what was used for it; `id`: only the record with it.
+    """
 
     session: str
+    message: str | None = None
+    id: str | None = None
     after: tuple[int, int] = (0, 0)
     limit: int | None = None
 

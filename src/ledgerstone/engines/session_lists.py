@@ -32,7 +32,7 @@ Pick: TypeAlias = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
     """One page in the order asked for."""
-    if query.where.metadata_contains is not None:
+    if _needs_python(query.where):
         return await HANDLERS[ListSessions](tx, query)
     given = _filter(query.where) | {_ORDERS[query.order]: True}
     if query.after is not None:
@@ -50,10 +50,16 @@ async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
 
 async def count_sessions(pick: Pick, tx: Tx, query: CountSessions) -> Any:
     """How many sessions fit."""
-    if query.where.metadata_contains is not None:
+    if _needs_python(query.where):
         return await HANDLERS[CountSessions](tx, query)
     rows = await pick(tx, "counted_sessions", tenant=query.tenant, **_filter(query.where))
     return rows[0][0]
+
+
+def _needs_python(where: SessionFilter) -> bool:
+    """Whether there is a filter that the statements do not know."""
+    family = where.root or where.under is not None
+    return family or where.id_prefix is not None or where.metadata_contains is not None
 
 
 def _filter(where: SessionFilter) -> dict[str, Any]:

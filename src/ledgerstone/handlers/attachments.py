@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ledgerstone.codec import is_sha256
 from ledgerstone.commands.attachments import (
+    CommitAttachments,
     ForgetAttachment,
     GetAttachment,
     ListAttachments,
@@ -32,6 +33,28 @@ async def record_intent(tx: Tx, command: RecordIntent) -> Attachment:
         row = AttachmentRow(*key, command.uri, tx.now_us)
         tx.put(ATTACHMENTS, row)
     return _attachment(row)
+
+
+@handles(CommitAttachments)
+async def commit_attachments(tx: Tx, command: CommitAttachments) -> list[Attachment]:
+    """Stamp those that are known."""
+    rows = await stamp(tx, command.tenant, command.session, command.ids, tx.now_us)
+    return [_attachment(row) for row in rows]
+
+
+async def stamp(
+    tx: Tx, tenant: str, session: str, ids: tuple[str, ...], moment_us: int
+) -> list[AttachmentRow]:
+    """The known ones of these attachments, all used now: who used one first has stamped it."""
+    found = []
+    for id in dict.fromkeys(ids):
+        row = await tx.get(ATTACHMENTS, tenant, session, id)
+        if row is not None and row.committed_us is None:
+            row = replace(row, committed_us=moment_us)
+            tx.put(ATTACHMENTS, row)
+        if row is not None:
+            found.append(row)
+    return found
 
 
 @handles(ForgetAttachment)

@@ -55,6 +55,8 @@ async def start_execution(tx: Tx, command: StartExecution) -> Execution:
     if found is not None:
         old, _ = found
         rules.check_repeat(command, old)
+        if command.pending:
+            return old
         if old.status == "pending":
             return await _begin_again(tx, tenant, head, old, fence)
         # Whoever lost the answer still holds the lease; anybody else would call the tool twice.
@@ -72,6 +74,8 @@ async def start_execution(tx: Tx, command: StartExecution) -> Execution:
     if rows:
         twin = _read(tx, min(rows, key=_age), head)
         rules.check_twin(command, twin)
+        if command.pending:
+            return twin
         if twin.status == "pending":
             return await _begin_again(tx, tenant, head, twin, fence)
         return rules.check_known(twin)

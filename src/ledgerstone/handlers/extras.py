@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from ledgerstone.codec import encode_json, sha256
 from ledgerstone.commands.nodes import NewValue
 from ledgerstone.handlers.artifacts import put_in_commit
-from ledgerstone.handlers.attachments import attach_blobs
+from ledgerstone.handlers.attachments import attach_blobs, stamp
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.evidence import append_in_commit
 from ledgerstone.handlers.memories import remember_in_commit
 from ledgerstone.handlers.notes import put_values
 from ledgerstone.rules.bodies import read_object
-from ledgerstone.tables.blobs import ATTACHMENTS
 from ledgerstone.tables.sessions import DOCUMENTS, DocumentRow
 from ledgerstone.tables.transaction import Tx
 
@@ -52,10 +49,7 @@ async def put_documents(tx: Tx, commit: Commit) -> None:
 async def stamp_attachments(tx: Tx, commit: Commit) -> None:
     """The first commit that uses an attachment stamps it."""
     command = commit.command
-    for id in command.attach:
-        row = await tx.get(ATTACHMENTS, command.tenant, command.session, id)
-        if row is not None and row.committed_us is None:
-            tx.put(ATTACHMENTS, replace(row, committed_us=commit.moment_us))
+    await stamp(tx, command.tenant, command.session, command.attach, commit.moment_us)
     commit.effects["attach"] = list(command.attach)
 
 

@@ -24,13 +24,14 @@ from ledgerstone.handlers.paths import (
 )
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.run_rows import run_names
-from ledgerstone.records.messages import Message
+from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.rules.bodies import (
     ROLE_NAMES,
     UNREADABLE,
     decode_body,
     read_amended,
     read_loosely,
+    read_object,
 )
 from ledgerstone.tables.graph import AMENDMENTS, NodeRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
@@ -243,6 +244,18 @@ async def _patches(
         for *row, made in rows
         if row[3] is not None and (revision is None or made <= revision)
     ]
+
+
+async def amended_visibilities(tx: Tx, head: Head) -> dict[int, Visibility]:
+    """Who sees the messages whose amendments say so, by ord."""
+    if not head.amended:
+        return {}
+    found: dict[int, Visibility] = {}
+    for one in await _patches(tx, head, 0, head.ord):
+        changes = read_object(one.patch, "amendments", f"{one.ord}", "patch")
+        if "visibility" in changes:
+            found[one.ord] = changes["visibility"] or "all"
+    return found
 
 
 @handles(ReadRange)

@@ -11,6 +11,7 @@ from ledgerstone.commands.sessions import PurgeSession, SweepPurged
 from ledgerstone.errors import RevisionMoved
 from ledgerstone.handlers.budgets import forget_sums
 from ledgerstone.handlers.embeddings import drop_session_vectors
+from ledgerstone.handlers.families import part_from_children
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.sessions import Receipt
@@ -35,10 +36,9 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     key = (command.tenant, command.id)
     head = await find_head(tx, *key)
     if head is None:
-        retired = await _retire_absent(tx, command)
-        removed = await _remove_loose(tx, *key)
-        return Receipt(session=command.id, retired=retired, removed=removed)
+        return await _purge_absent(tx, command)
     _check_expected(command, head)
+    children = await part_from_children(tx, command, deleted=True)
     stub = StubRow(*key, head.incarnation, head.fence, head.link, int(command.retire))
     tx.put(STUBS, stub)
     removed = await _remove_loose(tx, *key)
@@ -46,6 +46,7 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     await _hide(tx, command, head.number)
     return Receipt(
         session=command.id,
+        children=children,
         existed=True,
         incarnation=head.incarnation,
         fence=head.fence,
@@ -53,6 +54,16 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
         retired=command.retire,
         removed=removed,
     )
+
+
+async def _purge_absent(tx: Tx, command: PurgeSession) -> Receipt:
+    """What an id without a session leaves; children of one that was purged before go on going."""
+    retired = await _retire_absent(tx, command)
+    removed = await _remove_loose(tx, command.tenant, command.id)
+    children: list[str] = []
+    if command.children != "reject":
+        children = await part_from_children(tx, command, deleted=True)
+    return Receipt(session=command.id, children=children, retired=retired, removed=removed)
 
 
 def _check_expected(command: PurgeSession, head: Head) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
+from ledgerstone.handlers.families import descendants
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.sessions import session_of
 from ledgerstone.records.sessions import Page, Session
@@ -29,6 +30,7 @@ _INDEXES = {
     "created_us": SESSIONS_BY_CREATION,
     "id": SESSIONS_BY_ID,
 }
+_TOP = "\U0010ffff" * 256  # Ids are shorter.
 _PIECE_ROWS = 200
 _SPARE_ROWS = 8
 """A piece may lose its last rows again, so a little more is read than is asked for."""
@@ -77,7 +79,8 @@ class _Search:
 
     Most pieces are a part of an index whose column after the prefix is the order, roughly: rows of
     one recency or one time of creation are a bucket, put in exact order here, so every piece has
-    whole buckets. Where no index has the order, the rows of a user or parent are one piece.
+    whole buckets. Where no index has the order, the rows of a user, a parent, a family or an id's
+    beginning are one piece.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class _Search:
         self.column = _COLUMNS[order.removeprefix("-")]
         self.index = _INDEXES[self.column]
         self.prefix: tuple[str, ...] = (tenant,)
-        if where.user is not None:
+        if where.id_prefix is not None:
+            self.index = SESSIONS_BY_ID
+        elif where.user is not None:
             self.index, self.prefix = SESSIONS_BY_USER, (tenant, where.user)
         elif where.parent is not None:
             self.index, self.prefix = SESSIONS_BY_PARENT, (tenant, where.parent)
@@ -104,7 +109,10 @@ class _Search:
 
     def _bounds(self, after: tuple[int, str] | None) -> tuple[Any, Any]:
         """Between which values of the column the list lies; it includes neither."""
-        low = high = None
+        low: Any = None
+        high: Any = None
+        if self.column == "id" and self.where.id_prefix is not None:
+            low, high = _around(self.where.id_prefix)
         if self.column == "created_us":
             first, high = self.where.created_after_us, self.where.created_before_us
             low = None if first is None else first - 1
@@ -133,9 +141,12 @@ class _Search:
         return [row for row in await self._piece(size) if self._may_fit(row)]
 
     async def _piece(self, size: int) -> list[SessionRow]:
+        if self.where.under is not None:
+            self.ended = True
+            return await descendants(self.tx, self.prefix[0], self.where.under)
         if self.index.columns[len(self.prefix)] != self.column:
             self.ended = True
-            return await self.tx.scan(self.index, *self.prefix)
+            return await self._only_piece()
         rows = await self.tx.scan(
             self.index,
             *self.prefix,
@@ -158,6 +169,12 @@ class _Search:
             self.low = edge
         return rows
 
+    async def _only_piece(self) -> list[SessionRow]:
+        if self.where.id_prefix is None:
+            return await self.tx.scan(self.index, *self.prefix)
+        low, high = _around(self.where.id_prefix)
+        return await self.tx.scan(self.index, *self.prefix, after=(low,), before=(high,))
+
     def _may_fit(self, row: SessionRow) -> bool:
         where = self.where
         for wanted, actual in (
@@ -169,6 +186,10 @@ class _Search:
         ):
             if wanted is not None and wanted != actual:
                 return False
+        if where.root and row.parent is not None:
+            return False
+        if where.id_prefix is not None and not row.id.startswith(where.id_prefix):
+            return False
         if where.created_after_us is not None and row.created_us < where.created_after_us:
             return False
         if where.created_before_us is not None and row.created_us >= where.created_before_us:
@@ -198,6 +219,13 @@ class _Search:
                 return False
         wanted = self.where.metadata_contains
         return wanted is None or contains(session_of(row, head).metadata, wanted)
+
+
+def _around(prefix: str) -> tuple[str, str]:
+    """Texts below and above all ids with this beginning, as ids are sorted."""
+    last = prefix[-1]
+    before = "\ud7ff" if last == "\ue000" else chr(ord(last) - 1)  # No surrogates.
+    return prefix[:-1] + before + _TOP, prefix + _TOP
 
 
 def _fragment(wanted: dict[str, Any] | None) -> bytes | None:

@@ -18,6 +18,7 @@ from ledgerstone.commands.sessions import (
 )
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
 from ledgerstone.handlers.budgets import change_user
+from ledgerstone.handlers.families import check_parent, part_from_children
 from ledgerstone.handlers.heads import find_head, find_session, need_session, save_head
 from ledgerstone.handlers.nodes import id_at
 from ledgerstone.handlers.paths import effective
@@ -51,6 +52,7 @@ async def create_session(tx: Tx, command: CreateSession) -> Session:
     """A new session; a repeated call with the same content answers the stored one."""
     found = await find_session(tx, command.tenant, command.session.id)
     if found is None:
+        await check_parent(tx, command.tenant, command.session, command.parent_rule)
         await insert_session(tx, command.tenant, command.session, command.document)
         return await _need_record(tx, command.tenant, command.session.id)
     stored = session_of(*found)
@@ -107,10 +109,13 @@ async def put_session(tx: Tx, command: PutSession) -> Session:
     document = command.document if isinstance(command.document, bytes) else None
     found = await find_session(tx, command.tenant, session.id)
     if found is None:
+        await check_parent(tx, command.tenant, session, command.parent_rule)
         await insert_session(tx, command.tenant, session, document)
         return await _need_record(tx, command.tenant, session.id)
     old, head = found
     check_alive(session.id, head)
+    if session.parent != old.parent:
+        await check_parent(tx, command.tenant, session, command.parent_rule)
     row = _overwrite(tx, old, head, session, session.updated_us or head.moment(tx.now_us))
     if old.user != row.user:
         await change_user(tx, command.tenant, old.user, row.user)
@@ -144,7 +149,8 @@ async def get_or_create_session(tx: Tx, command: GetOrCreateSession) -> Session:
     found = await _newest(tx, command.tenant, given.user, given.app)
     if found is not None:
         return session_of(*found)
-    return await create_session(tx, CreateSession(tenant=command.tenant, session=given))
+    made = CreateSession(tenant=command.tenant, session=given, parent_rule=command.parent_rule)
+    return await create_session(tx, made)
 
 
 async def _newest(
@@ -205,6 +211,7 @@ async def delete_session(tx: Tx, command: DeleteSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is not None:
         return False
+    await part_from_children(tx, command, deleted=False)
     head.deleted_us = tx.now_us
     save_head(tx, head)
     return True

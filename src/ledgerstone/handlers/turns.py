@@ -19,6 +19,7 @@ from ledgerstone.handlers.extras import (
     stamp_attachments,
     store_extras,
 )
+from ledgerstone.handlers.families import check_parent
 from ledgerstone.handlers.heads import (
     find_head,
     find_session,
@@ -99,6 +100,7 @@ async def _find_or_make(tx: Tx, command: CommitTurn) -> tuple[SessionRow, Head, 
         return (*found, False)
     if command.create is None:
         raise SessionNotFound(command.session)
+    await check_parent(tx, command.tenant, command.create, command.parent_rule)
     await insert_session(tx, command.tenant, command.create)
     return (*await need_session(tx, command.tenant, command.session), True)
 

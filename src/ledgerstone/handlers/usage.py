@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from operator import attrgetter
 
@@ -14,7 +15,7 @@ from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import find_head, save_head
 from ledgerstone.handlers.parking import wake
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.usage_sums import usage_page
+from ledgerstone.handlers.usage_sums import TurnUsage, usage_page
 from ledgerstone.records.stats import Stats, UsageDeleted, UsageRecord
 from ledgerstone.rules import ledger
 from ledgerstone.rules import usage as rules
@@ -55,20 +56,29 @@ async def list_usage(tx: Tx, query: ListUsage) -> list[UsageRecord]:
     after: int | None = query.after[0] - 1
     while after is not None and (query.limit is None or len(found) < query.limit):
         turns, after = await usage_page(tx, row.number, after)
-        found += [
-            UsageRecord(
-                session=query.session,
-                revision=turn.revision,
-                n=n,
-                turn=turn.id,
-                entry=entry,
-                created_us=turn.created_us,
-            )
-            for turn in turns
-            for n, entry in enumerate(ledger.read_usage(turn.id, turn.usage), start=1)
-            if (turn.revision, n) > query.after
-        ]
+        records = (one for turn in turns for one in _records(query.session, turn))
+        found += [one for one in records if _is_meant(one, query)]
     return found[: query.limit]
+
+
+def _records(session: str, turn: TurnUsage) -> Iterator[UsageRecord]:
+    for n, entry in enumerate(ledger.read_usage(turn.id, turn.usage), start=1):
+        yield UsageRecord(
+            session=session,
+            revision=turn.revision,
+            n=n,
+            turn=turn.id,
+            entry=entry,
+            created_us=turn.created_us,
+        )
+
+
+def _is_meant(one: UsageRecord, query: ListUsage) -> bool:
+    return (
+        (one.revision, one.n) > query.after
+        and query.message in (None, one.message_id)
+        and (query.id is None or query.id == one.id)
+    )
 
 
 @handles(GetStats)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from ledgerstone.commands.usage import SummariseUsage
+from ledgerstone.handlers.families import descendants
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.stats import UsageSum
 from ledgerstone.rules import usage as rules
@@ -16,7 +17,6 @@ from ledgerstone.tables.sessions import (
     HEADS,
     SESSIONS,
     SESSIONS_BY_ID,
-    SESSIONS_BY_PARENT,
     SESSIONS_BY_USER,
 )
 from ledgerstone.tables.transaction import Tx
@@ -110,23 +110,9 @@ async def _find_sessions(tx: Tx, query: SummariseUsage) -> list[_Session] | None
     row = await tx.find(SESSIONS_BY_ID, tenant, query.session)
     found = [] if row is None else [_Session(row.number, row.id, row.user)]
     if query.include_children:
-        found += await _find_children(tx, tenant, query.session)
+        below = await descendants(tx, tenant, query.session)
+        found += [_Session(row.number, row.id, row.user) for row in below]
     return [one for one in found if query.user in (None, one.user)]
-
-
-async def _find_children(tx: Tx, tenant: str, session: str) -> list[_Session]:
-    """The sessions that have this one as a parent, and theirs, whether it is there or not."""
-    found: list[_Session] = []
-    seen, parents = {session}, [session]
-    while parents:
-        parent = parents.pop()
-        for row in await tx.scan_columns(SESSIONS_BY_PARENT, _Session._fields, tenant, parent):
-            child = _Session(*row)
-            if child.id not in seen:
-                seen.add(child.id)
-                parents.append(child.id)
-                found.append(child)
-    return found
 
 
 class _Summary:

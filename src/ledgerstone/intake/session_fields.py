@@ -18,6 +18,9 @@ _NAMES = {
     "app",
     "status",
     "parent",
+    "root",
+    "under",
+    "id_prefix",
     "deleted",
     "created_after",
     "created_before",
@@ -83,12 +86,15 @@ def session_filter(where: dict[str, Any]) -> SessionFilter:
     if unknown:
         raise InvalidValue(sorted(unknown)[0], "there is no such filter")
     user, app, status = where.get("user"), where.get("app"), where.get("status")
-    parent = where.get("parent")
+    parent, under, prefix = where.get("parent"), where.get("under"), where.get("id_prefix")
     return SessionFilter(
         user=None if user is None else ids.check_id(user, "user"),
         app=None if app is None else ids.check_label(app, "app"),
         status=None if status is None else checks.one_of(status, STATUSES, "status"),
         parent=None if parent is None else checks.session_id(parent),
+        root=checks.flag(where.get("root", False), "root"),
+        under=None if under is None else checks.session_id(under),
+        id_prefix=None if prefix is None else ids.check_id(prefix, "id_prefix"),
         deleted=checks.flag(where.get("deleted", False), "deleted"),
         created_after_us=checks.maybe_micros(where.get("created_after"), "created_after"),
         created_before_us=checks.maybe_micros(where.get("created_before"), "created_before"),
@@ -108,6 +114,9 @@ def cursor_scope(tenant: str, where: SessionFilter, order: str) -> bytes:
         where.app,
         where.status,
         where.parent,
+        where.root,
+        where.under,
+        where.id_prefix,
         where.deleted,
         where.created_after_us,
         where.created_before_us,

@@ -12,7 +12,7 @@ from ledgerstone import ids
 from ledgerstone.clock import US_PER_S
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
-from ledgerstone.intake.checks import SessionRef
+from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.records.currencies import CURRENCIES
 from ledgerstone.records.stats import (
     BUDGET_MODES,
@@ -50,6 +50,8 @@ def usage_entry(
     provider: str | None,
     run_id: str | None,
     correction: bool,
+    id: str | None = None,
+    message: IdRef | None = None,
 ) -> UsageEntry:
     """One use of a model, checked, and priced unless its cost is given."""
     model = ids.check_name(model, "model")
@@ -57,10 +59,19 @@ def usage_entry(
     provider = None if provider is None else ids.check_label(provider, "provider")
     checks.flag(correction, "correction")
     usage = _usage(usage, correction)
-    if cost is not None:
-        return UsageEntry(model, usage, source, provider, _cost(cost, correction), run_id)
-    found = priced.prices.cost(model, usage, provider)
-    return UsageEntry(model, usage, source, provider, found, run_id, found is not None)
+    given = None if cost is None else _cost(cost, correction)
+    found = priced.prices.cost(model, usage, provider) if given is None else None
+    return UsageEntry(
+        model,
+        usage,
+        source,
+        provider,
+        given or found,
+        run_id,
+        estimated=found is not None,
+        id="" if id is None else ids.check_id(id, "id"),
+        message=checks.maybe_id(message, "message"),
+    )
 
 
 def _usage(value: Usage | Mapping[str, int], correction: bool) -> Usage:
@@ -90,10 +101,13 @@ def _usage(value: Usage | Mapping[str, int], correction: bool) -> Usage:
 
 
 def _cost(cost: object, correction: bool) -> Cost:
-    if not isinstance(cost, Cost) or type(cost.nano) is not int or abs(cost.nano) >= COUNT_BOUND:
+    if not isinstance(cost, Cost):
         raise InvalidValue("cost", "a Cost in integer nano-units, below 2^53, expected")
-    if cost.nano < 0 and not correction:
-        raise InvalidValue("cost", f"{cost.nano} is negative; a correction says correction=True")
+    for nano in (cost.nano, cost.input_nano or 0, cost.output_nano or 0):
+        if type(nano) is not int or abs(nano) >= COUNT_BOUND:
+            raise InvalidValue("cost", "a Cost in integer nano-units, below 2^53, expected")
+        if nano < 0 and not correction:
+            raise InvalidValue("cost", f"{nano} is negative; a correction says correction=True")
     currency(cost.currency, "cost.currency")
     return cost
 

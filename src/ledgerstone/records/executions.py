@@ -16,8 +16,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `key` is the idempotency key for the tool. `unknown` is never stored: it is what `started`
     looks like when the lease it began under is gone, so that nobody is left to finish it.
-    `pending`: somebody decided that it is run again, and the next start of the call begins it.
-    `fence` is None when it began without a lease. `attempts` counts how often it was begun.
+    `pending`: it was recorded before it began, or somebody decided that it is run again; the next
+    start of the call begins it. `fence` is None when it began without a lease. `attempts` counts
+    how often it was begun.
     """
 
     id: str

@@ -16,6 +16,7 @@ from ledgerstone.records.parts import AnyPart, Text, ToolCall, ToolResult, Typed
 from ledgerstone.records.usage import Cost, Usage
 
 Role = Literal["system", "user", "assistant", "tool"]
+Visibility = Literal["all", "internal"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 FOREIGN_ROLES: dict[str, Role] = {
     "developer": "system",
@@ -47,7 +48,7 @@ class MessageBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     name: str | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
-    visibility: Literal["all", "internal"] | None = None
+    visibility: Visibility | None = None
     model: str | None = None
     provider: str | None = None
     usage: Usage | None = None
@@ -112,7 +113,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.body.metadata or {}
 
     @property
-    def visibility(self) -> Literal["all", "internal"]:
+    def visibility(self) -> Visibility:
         """Whether a person may see it too, or only the model."""
         return self.body.visibility or "all"
 

@@ -1,10 +1,11 @@
-"""What `messages.replace` answers, and what makes the next one cheap."""
+"""What replacing a list or a graph answers, and what makes the next one cheap."""
 
 from __future__ import annotations
 
 import msgspec
 
 from ledgerstone.records.messages import Message
+from ledgerstone.records.turns import Placed
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -28,4 +29,14 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     superseded: int
     added: list[Message]
     base: Base
+    revision: int
+
+
+class ReplacedGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """How a graph became another one: how many nodes stayed and went, and where new ones stand."""
+
+    kept: int
+    removed: int
+    added: tuple[Placed, ...]
+    leaf: str | None
     revision: int

@@ -125,9 +125,10 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purge removed."""
+    """What a purge removed; `children` are the sessions below it that went with it."""
 
     session: str
+    children: list[str] = []
     existed: bool = False
     incarnation: int = 0
     fence: int = 0

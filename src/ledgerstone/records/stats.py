@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from ledgerstone import ids
 from ledgerstone.clock import to_datetime
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
 
@@ -55,6 +56,15 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     entry: UsageEntry
     created_us: int
     over_budget: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Its own id: as given, or derived from its place."""
+        return self.entry.id or ids.derive("usage", self.session, self.turn, str(self.n))
+
+    @property
+    def message_id(self) -> str | None:
+        return self.entry.message
 
     @property
     def created_at(self) -> datetime:

@@ -45,17 +45,25 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
                 raise InvalidValue(f"{field}.{name}", "an integer below 2^62 expected")
 
 
-class Cost(msgspec.Struct, frozen=True, gc=False):
-    """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out."""
+class Cost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
+    """Money in integer nano-units (1 USD = 1,000,000,000); the currency is always written out.
+
+    `nano` is the total. `input_nano` and `output_nano` are what of it the input and the output
+    cost, where that is known; the rest is neither, such as a fee per call. Sums have totals only.
+    """
 
     nano: int
-    currency: str = "USD"
+    # A factory, for a plain default is left out.
+    currency: str = msgspec.field(default_factory=lambda: "USD")
+    input_nano: int | None = None
+    output_nano: int | None = None
 
 
 class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One recorded use, or one line of the merged ledger.
 
-    `estimated`: nobody told the cost, it was worked out from a price list.
+    `estimated`: nobody told the cost, it was worked out from a price list. `message` is the one
+    that it was used for; `id` is empty where the record's id follows from its place.
     """
 
     model: str
@@ -65,3 +73,5 @@ class UsageEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cost: Cost | None = None
     run_id: str | None = None
     estimated: bool = False
+    id: str = ""
+    message: str | None = None

@@ -9,7 +9,7 @@ import msgspec
 
 from ledgerstone.codec import decode_json
 from ledgerstone.errors import Corrupt
-from ledgerstone.records.messages import ROLES, MessageBody
+from ledgerstone.records.messages import ROLES, MessageBody, Visibility
 from ledgerstone.records.nodes import Opaque
 from ledgerstone.records.parts import read_part
 
@@ -27,6 +27,21 @@ def read_body(data: bytes, where: str) -> MessageBody:
         return decode_body(data)
     except UNREADABLE:
         return read_loosely(data, None, where)
+
+
+class _Shown(msgspec.Struct):
+    visibility: Visibility | None = None
+
+
+_decode_shown = msgspec.json.Decoder(_Shown).decode
+
+
+def visibility_of(data: bytes, where: str) -> Visibility:
+    """Who sees a stored message, without reading the rest of its body."""
+    try:
+        return _decode_shown(data).visibility or "all"
+    except UNREADABLE:
+        return read_loosely(data, None, where).visibility or "all"
 
 
 def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:

@@ -85,8 +85,9 @@ def _rewind_content(rewind: Rewind) -> tuple[str | int, ...]:
 def _more_content(command: CommitTurn, usual: bool) -> list[bytes | str | int | None]:
     more: list[bytes | str | int | None] = [] if usual else _changes_content(command)
     for entry in command.usage:
+        said = replace(entry, id="", message=None) if entry.id or entry.message else entry
         # Built again under another price list, a turn still says the same.
-        said = replace(entry, cost=None, estimated=False) if entry.estimated else entry
+        said = replace(said, cost=None, estimated=False) if entry.estimated else said
         more += ("usage", encode_struct(said, "usage"))
     if not usual:
         more += _beside_content(command)

@@ -72,6 +72,8 @@ def begun(
         created_us=now_us,
         started_us=now_us,
     )
+    if command.pending:
+        made = replace(made, status="pending", attempts=0, fence=None, started_us=0)
     if ticket is None or ticket.decision is None:
         return made
     made = replace(
@@ -138,7 +140,8 @@ def finished(execution: Execution, finish: Finish, now_us: int) -> Execution | N
         raise ExecutionResolved(execution.id, execution.status)
     duration_ms = finish.duration_ms
     if duration_ms is None:
-        duration_ms = max(now_us - execution.started_us, 0) // 1000
+        began_us = execution.started_us or now_us
+        duration_ms = max(now_us - began_us, 0) // 1000
     outcome = decode_json(data)
     return replace(
         execution,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ledgerstone.commands import Command
 from ledgerstone.commands.artifacts import DeleteArtifacts, PutArtifact, SaveArtifacts
-from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
+from ledgerstone.commands.attachments import CommitAttachments, ForgetAttachment, RecordIntent
 from ledgerstone.commands.blobs import (
     BeginUpload,
     CondemnUpload,
@@ -83,6 +83,7 @@ NEXT_STEPS: dict[type[Command[Any]], str] = {
             RenewLease,
             RaiseFences,
             RecordIntent,
+            CommitAttachments,
             UpdateRun,
             ResolveTicket,
             ExpireTickets,

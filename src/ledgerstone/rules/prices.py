@@ -53,19 +53,27 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     currency: str = "USD"
 
     def cost(self, usage: Usage) -> Cost:
-        """What a use costs: rounded once, half away from zero, so that a correction cancels it."""
+        """What a use costs: rounded once, half away from zero, so that a correction cancels it.
+
+        Of the parts only the output is rounded, so that they add up to the total.
+        """
         cached, written, plain = usage.cached_input, usage.cache_write, usage.input
         if not self.cached_beside:
             plain = _rest(plain, cached + written)
+        output = usage.output * self.output
         amount = (
             plain * self.input
-            + usage.output * self.output
+            + output
             + cached * (self.input if self.cached_input is None else self.cached_input)
             + written * (self.input if self.cache_write is None else self.cache_write)
         )
-        half = TOKENS_PER_PRICE // 2
-        nano = (abs(amount) + half) // TOKENS_PER_PRICE
-        return Cost(nano if amount >= 0 else -nano, self.currency)
+        total, output_nano = _rounded(amount), _rounded(output)
+        return Cost(total, self.currency, total - output_nano, output_nano)
+
+
+def _rounded(amount: int) -> int:
+    nano = (abs(amount) + TOKENS_PER_PRICE // 2) // TOKENS_PER_PRICE
+    return nano if amount >= 0 else -nano
 
 
 def _rest(whole: int, part: int) -> int:

@@ -103,7 +103,7 @@ class TestListing:
     def test_by_parent(self, backend: Bed) -> None:
         make(backend, "mother")
         make(backend, "c1", "c2", parent="mother")
-        make(backend, "other", parent="somebody")
+        make(backend, "other", parent="somebody", parent_missing="keep")
         assert ids(backend.store.sessions.list(parent="mother")) == ["c2", "c1"]
 
     @pytest.mark.promise(22)

@@ -53,14 +53,15 @@ class TestPrices:
         usage = Usage(input=1000, output=200, cached_input=400, cache_write=100, reasoning=50)
         found = store.usage.record("s", "big", usage)
         # 500 plain, 400 cached, 100 written, 200 out.
-        assert found.entry.cost == Cost(1_500_000 + 120_000 + 375_000 + 3_000_000)
+        cost = Cost(4_995_000, "USD", 1_500_000 + 120_000 + 375_000, 3_000_000)
+        assert found.entry.cost == cost
         assert found.entry.estimated
         with store.turns.begin("s") as turn:
             assert turn.use("big", Usage(1), cost=Cost(9)).cost == Cost(9)
             assert turn.use("small", Usage(1)).cost is None
         backend.reopen()
         stored = backend.store.usage.list("s")
-        assert [one.entry.cost for one in stored] == [Cost(4_995_000), Cost(9), None]
+        assert [one.entry.cost for one in stored] == [cost, Cost(9), None]
         assert [one.entry.estimated for one in stored] == [True, False, False]
         assert backend.store.sessions.stats("s").unpriced == 1
 
@@ -100,7 +101,7 @@ class TestPrices:
             store = priced(backend, given)
             assert store._handle.equipment.prices.as_of == "2026-01-01"
             turn = store.turns.begin("s")
-            assert turn.use("big", Usage(1000)).cost == Cost(3_000_000, "EUR")
+            assert turn.use("big", Usage(1000)).cost == Cost(3_000_000, "EUR", 3_000_000, 0)
             turn.discard()
         path.write_text('{"big": {"input": 1, "input": 2, "output": 1}}')
         with pytest.raises(InvalidValue):
@@ -147,7 +148,7 @@ class TestPrices:
         turn = backend.store.turns.begin("s")
         entry = turn.use("gpt-4o-2024-08-06", Usage(1000, 100))
         turn.discard()
-        assert entry.cost == Cost(2_500_000 + 1_000_000)
+        assert entry.cost == Cost(3_500_000, "USD", 2_500_000, 1_000_000)
         assert prices.find("gpt-4o-2024-05-13") != prices.find("gpt-4o")
         assert prices.find("gpt-5-pro") != prices.find("gpt-5")
         assert prices.find("gpt-5-max") is None

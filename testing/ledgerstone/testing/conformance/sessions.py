@@ -52,13 +52,13 @@ class TestSessions:
 
     @pytest.mark.promise(1, 9)
     def test_create_returns_what_get_returns(self, backend: Bed) -> None:
-        made = backend.store.sessions.create(id="s", **WHOLE)
+        made = backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         assert made.id == "s"
         assert backend.store.sessions.get("s") == made
 
     @pytest.mark.promise(3, 8, 40)
     def test_every_field_of_a_session_round_trips(self, backend: Bed) -> None:
-        made = backend.store.sessions.create(id="s", **WHOLE)
+        made = backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         assert fields_of(made) == WHOLE
         backend.reopen()
         again = backend.store.sessions.get("s")
@@ -95,9 +95,9 @@ class TestSessions:
 
     @pytest.mark.promise(9, 18)
     def test_the_same_create_again_is_answered_with_the_stored_session(self, backend: Bed) -> None:
-        made = backend.store.sessions.create(id="s", **WHOLE)
+        made = backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         backend.clock.advance(5)
-        assert backend.store.sessions.create(id="s", **WHOLE) == made
+        assert backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE) == made
 
     @pytest.mark.promise(9, 18)
     def test_a_deleted_session_still_owns_its_id(self, backend: Bed) -> None:
@@ -146,12 +146,12 @@ class TestSessions:
     @pytest.mark.promise(2, 11)
     def test_put_creates_what_is_not_there(self, backend: Bed) -> None:
         given = Session(id="s", created_us=11, updated_us=12, **WHOLE)
-        assert backend.store.sessions.put(given) == given
+        assert backend.store.sessions.put(given, parent_missing="keep") == given
         assert backend.store.sessions.get("s") == given
 
     @pytest.mark.promise(2, 11)
     def test_put_overwrites_everything_but_the_time_of_creation(self, backend: Bed) -> None:
-        made = backend.store.sessions.create(id="s", **WHOLE)
+        made = backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         backend.store.sessions.put(Session(id="s", title="new", created_us=5, updated_us=77))
         again = backend.store.sessions.get("s")
         assert again is not None
@@ -174,7 +174,7 @@ class TestSessions:
 
     @pytest.mark.promise(7, 20)
     def test_update_replaces_the_whole_metadata_and_nothing_else(self, backend: Bed) -> None:
-        made = backend.store.sessions.create(id="s", **WHOLE)
+        made = backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         changed = backend.store.sessions.update("s", metadata={"only": "this"})
         assert changed.metadata == {"only": "this"}
         assert fields_of(changed) == {**WHOLE, "metadata": {"only": "this"}}
@@ -182,14 +182,14 @@ class TestSessions:
 
     @pytest.mark.promise(20)
     def test_update_changes_the_model_only_when_it_is_given(self, backend: Bed) -> None:
-        backend.store.sessions.create(id="s", **WHOLE)
+        backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         changed = backend.store.sessions.update("s", title="Bergen")
         assert fields_of(changed) == {**WHOLE, "title": "Bergen"}
         assert backend.store.sessions.update("s", model="m-2").model == "m-2"
 
     @pytest.mark.promise(20)
     def test_update_can_set_a_field_to_none(self, backend: Bed) -> None:
-        backend.store.sessions.create(id="s", **WHOLE)
+        backend.store.sessions.create(id="s", parent_missing="keep", **WHOLE)
         changed = backend.store.sessions.update("s", title=None, metadata=None)
         assert (changed.title, changed.metadata, changed.model) == (None, None, "m-1")
 
@@ -271,7 +271,9 @@ class TestSessions:
     def test_the_picker_shows_the_first_user_message_and_how_many_there_are(
         self, backend: Bed
     ) -> None:
-        backend.store.sessions.create(id="s", cwd="/here", parent="m", cause=("turn", "t1"))
+        backend.store.sessions.create(
+            id="s", cwd="/here", parent="m", parent_missing="keep", cause=("turn", "t1")
+        )
         backend.store.messages.append(
             "s", assistant("Welcome"), user("Book Oslo"), assistant("When?"), user("Friday")
         )

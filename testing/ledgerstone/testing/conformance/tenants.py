@@ -57,6 +57,7 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "blobs.put": (lambda s: s.blobs.put(DATA).ref, REF),
     "attachments.get": (lambda s: s.attachments.get("s", REF), None),
     "attachments.list": (lambda s: s.attachments.list("s"), []),
+    "attachments.commit": (lambda s: s.attachments.commit("s", [REF]), []),
     "attachments.put": (lambda s: s.attachments.put("s", DATA).id, REF),
     "attachments.sweep": (lambda s: s.attachments.sweep(older_than_s=0), 0),
     "attachments.forget": (lambda s: s.attachments.forget("s", REF), False),
@@ -92,6 +93,7 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
     "reports.delete": (lambda s: s.reports.delete("s"), 0),
     "usage.record": (lambda s: s.usage.record("s", "m", Usage(1, 1)), SessionNotFound),
     "usage.list": (lambda s: s.usage.list("s"), []),
+    "usage.get": (lambda s: s.usage.get("s", "u1"), None),
     "usage.iter": (lambda s: list(s.usage.iter("s")), []),
     "usage.summary": (lambda s: s.usage.summary(), []),
     "usage.summary of one": (lambda s: s.usage.summary(session="s"), []),
@@ -131,6 +133,7 @@ FOREIGN: dict[str, tuple[Call, Any]] = {
 FOREIGN |= {
     "branches.delete": (lambda s: s.branches.delete("s", "side"), NotFound),
     "feed.read": (lambda s: s.feed.read().entries, []),
+    "nodes.replace": (lambda s: s.nodes.replace("s", [], leaf=None), SessionNotFound),
     "nodes.values": (lambda s: s.nodes.values("s", [REF]), {}),
     "runs.create": (lambda s: s.runs.create("s", id="r1"), SessionNotFound),
     "runs.iter": (lambda s: list(s.runs.iter()), []),
@@ -219,7 +222,7 @@ def fill(store: Store) -> None:
     with store.turns.begin("s", id="t1") as turn:
         turn.user("see this")
         turn.attach(attached)
-        turn.use("m", Usage(5, 5), cost=Cost(7))
+        turn.use("m", Usage(5, 5), cost=Cost(7), id="u1")
     store.artifacts.put("plan", DATA, session="s", id="i1", uri="x:1")
     store.artifacts.put("plan", DATA, user="u")
     store.artifacts.put("plan", DATA)

@@ -13,6 +13,7 @@ import pytest
 from ledgerstone import Cost, Session, Usage, user
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import to_us
+from ledgerstone.commands.sessions import PutSession
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.stats import UsageRecord, UsageSum
 from ledgerstone.testing.bed import Bed
@@ -78,7 +79,8 @@ class TestUsageSums:
         store.sessions.create(id="grandkid", parent="kid", user="ann")
         store.usage.record("grandkid", "m1", Usage(7))
         # A circle is walked once.
-        store.sessions.put(Session(id="a", user="ann", parent="grandkid"))
+        circle = Session(id="a", user="ann", parent="grandkid")
+        backend.write(PutSession(tenant="default", session=circle))
         summary = store.usage.summary
         assert brief(summary(by=(), session="a")) == [(6, 303)]
         assert brief(summary(by=(), user="bob")) == [(6, 306)]
