@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from ledgerstone.backends.postgres_sections import (
     NEW_TURNS,
     NEW_WORK,
     RAISED_LINES,
+    SECTIONS,
 )
 from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
@@ -32,6 +35,7 @@ from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
+from ledgerstone.sql.migrate import functions
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 
@@ -187,3 +191,16 @@ def test_only_commands_of_one_session_are_taken() -> None:
     making = CreateSession(tenant="default", session=Session(id="s"))
     assert not takes(making)
     assert Job(commit(), 0.0).key == KEY
+
+
+@pytest.mark.parametrize("n", range(len(SECTIONS)), ids=lambda n: SECTIONS[n].table.name)
+def test_a_section_is_as_wide_as_the_server_reads_it(n: int) -> None:
+    """Columns that a table gets travel by themselves; ledger_write has to name them too."""
+    section, begin = SECTIONS[n], 4 * (n + 2) - 2
+    row = SimpleNamespace(**dict.fromkeys((*section.table.columns, *section.columns), 1))
+    carried: tuple[list[Any], ...] = ([], [], [])
+    section.carry(1, [row], *carried)
+    text = " ".join(functions("postgres"))
+    for kind, values in enumerate(carried):
+        steps = re.findall(rf"at\[{begin + kind}\] \+ [rn](?: \* (\d+))?\b", text)
+        assert {int(step or 1) for step in steps} == {len(values)} - {0}

@@ -67,21 +67,17 @@ class KnownRows:
     """The rows of one session for one command; nothing in here waits."""
 
     __slots__ = (
-        "_claims", "_drafts", "_key", "_known", "_run",
+        "_claims", "_command", "_key", "_known",
         "absent", "claimed", "flags", "lines", "run",
     )  # fmt: skip
 
     def __init__(
         self, command: Command[Any], key: SessionKey, known: Known, claims: Claims | None
     ) -> None:
+        self._command = command
         self._key = key
         self._known = known
         self._claims = claims
-        self._run: str | None = None
-        self._drafts: Sequence[str] = ()
-        if type(command) is CommitTurn:
-            self._run = None if command.run is None else command.run.id
-            self._drafts = command.drop_drafts
         self.flags = 0
         self.run: str | None = None
         """The run that is taken to be new."""
@@ -164,7 +160,7 @@ class KnownRows:
         if index is BUDGETS.primary and len(prefix) == 1:
             self.flags |= USES
             return []
-        if index is NOTES.primary and prefix[-1] in self._drafts and columns == ("key",):
+        if index is NOTES.primary and columns == ("key",) and self._drops(prefix[-1]):
             return [(DRAFT_PREFIX,)]  # It stands for all drafts of the node.
         raise Unplanned(index.table.name)
 
@@ -204,13 +200,21 @@ class KnownRows:
     def _runs(self, id: str) -> list[RunRow]:
         """The rows of a run; one that the command names and nobody knows is taken to be new."""
         row = self._known.runs.get(id)
-        if row is None and id == self._run:
+        if row is None and self._names(id):
             self.run = id
             self.flags |= MAKES_RUN
             return []
         if row is None or row.tenant is None:
             raise Unplanned("runs")
         return [row]
+
+    def _names(self, id: str) -> bool:
+        command = self._command
+        return type(command) is CommitTurn and command.run is not None and command.run.id == id
+
+    def _drops(self, node: str) -> bool:
+        command = self._command
+        return type(command) is CommitTurn and node in command.drop_drafts
 
     def _mentioned(self, id: str, number: int) -> RunRow | None:
         runs = self._known.runs

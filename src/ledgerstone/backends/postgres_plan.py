@@ -165,8 +165,8 @@ def _change_work(writes: Writes, rows: KnownRows, head: Head, now_us: int) -> No
             for claim, batches in rows.claimed.items()
         ]
     if rows.lines:
-        queues = [None] if None in rows.lines else sorted(filter(None, rows.lines))
         floor_us = due_us(0, head, now_us)
+        queues = {None} if None in rows.lines else rows.lines
         writes[SETTLED_LINES] = [LineRow(head.number, queue, floor_us) for queue in queues]
 
 
@@ -178,15 +178,17 @@ def _drafts(key: tuple[int, str, str]) -> DraftsRow:
 
 
 def _known_after(tx: Tx, before: Known, head: Head) -> Known:
-    runs, tip_id, state = before.runs, before.tip_id, before.state
-    for row in tx.writes.get(RUNS, {}).values():
-        runs = keep_run(runs, row)
+    runs, tip_id, state, writes = before.runs, before.tip_id, before.state, tx.writes
+    if RUNS in writes:
+        for row in writes[RUNS].values():
+            runs = keep_run(runs, row)
     if head.tip != before.head.tip:
-        node = tx.writes.get(NODES, {}).get((head.number, head.tip))
+        node = writes[NODES].get((head.number, head.tip)) if NODES in writes else None
         if node is None and head.tip:
             raise Unplanned("nodes")
         tip_id = None if node is None else node.id
-    document = tx.writes.get(DOCUMENTS, {}).get((head.number, "state"))
-    if document is not None:
-        state = document.body if len(document.body) <= STATE_BYTES_MAX else msgspec.UNSET
+    if DOCUMENTS in writes:
+        document = writes[DOCUMENTS].get((head.number, "state"))
+        if document is not None:
+            state = document.body if len(document.body) <= STATE_BYTES_MAX else msgspec.UNSET
     return Known(head, 0, tip_id, runs, state)

@@ -160,14 +160,13 @@ def sort_writes(
     found: Writes = {}
     try:
         for table, mine in writes.items():
-            sections, rows = _OF_TABLE[table], [*mine.values()]
-            new, free = inserted.get(table, ()), absent.get(table, ())
-            if table.serial or len(new) == len(rows):
-                found[sections["insert"]] = rows
-            elif not (new or free or None in rows):
-                found[sections["put"]] = rows
+            sections, new = _OF_TABLE[table], inserted.get(table)
+            if table.serial or (new is not None and len(new) == len(mine)):
+                found[sections["insert"]] = [*mine.values()]
+            elif new or table in absent or None in mine.values():
+                _sort_one_by_one(found, sections, mine, new or (), absent.get(table, ()))
             else:
-                _sort_one_by_one(found, sections, mine, new, free)
+                found[sections["put"]] = [*mine.values()]
     except KeyError as error:
         raise NotCarried(str(error)) from None
     return found

@@ -163,7 +163,8 @@ async def append(tx: Tx, commit: Commit, taken: NodeRow | None) -> bool:
 
 async def _place_nodes(tx: Tx, commit: Commit) -> None:
     head, nodes, on_main = commit.head, commit.command.nodes, commit.on_main
-    commit.first_ord = head.ord + 1
+    ord = head.ord
+    commit.first_ord = ord + 1
     tip: Spot = (commit.tip, commit.tip_seq, None)
     new: dict[str, Spot] = {}
     rows = []
@@ -172,31 +173,32 @@ async def _place_nodes(tx: Tx, commit: Commit) -> None:
             parent = await _parent(tx, commit, node.parent, new)
             commit.recount = commit.recount or (on_main and node.on_path)
         else:
-            if tip[0] and tip[2] is None:
+            if tip[2] is None and tip[0]:
                 tip = (tip[0], tip[1], await id_at(tx, head.number, tip[0]))
             parent = tip
-        if parent[0] != head.ord:
+        if parent[0] != ord:
             head.branched = 1
-        head.ord += 1
-        new[node.id] = (head.ord, parent[1] + 1, node.id)
-        rows.append(_place_node(commit, node, parent))
+        ord += 1
+        spot = new[node.id] = (ord, parent[1] + 1, node.id)
+        rows.append(_place_node(commit, node, parent, spot))
         if node.on_path:
-            tip, commit.leaf = new[node.id], head.ord
+            tip, commit.leaf = spot, ord
             if on_main:
-                commit.join(head.ord, node.role)
+                commit.join(ord, node.role)
+    head.ord = ord
     head.live += len(nodes)
     commit.tip, commit.tip_seq, _ = tip
     add_nodes(tx, rows)
 
 
-def _place_node(commit: Commit, node: NewNode, parent: Spot) -> NodeRow:
-    """The row of the node that got the last ord; the answer and the chain learn of it."""
-    head, role = commit.head, node.role
-    ord, seq, created_us = head.ord, parent[1] + 1, node.created_us or commit.moment_us
+def _place_node(commit: Commit, node: NewNode, parent: Spot, spot: Spot) -> NodeRow:
+    """The row of a node; the answer and the chain learn of it."""
+    role, (ord, seq, _) = node.role, spot
+    created_us = node.created_us or commit.moment_us
     commit.placed.append(Placed(node.id, ord, seq, parent[2], created_us))
     commit.links.append((ord, parent[0], node.id, commitment(node, created_us)))
     return NodeRow(
-        head.number,
+        commit.head.number,
         ord,
         parent[0],
         seq,
