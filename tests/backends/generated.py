@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ledgerstone.engines.postgres import writing
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.engines.statements import Shape
@@ -28,8 +27,6 @@ def shapes(index: Index[Any]) -> Iterator[Shape]:
 def looking() -> Iterator[tuple[str, str]]:
     """What finds rows, by a name."""
     yield "session and head", session_and_head()
-    yield "lock a session", writing.LOCK_SESSION
-    yield "lock numbers", writing.LOCK_NUMBERS
     for table in TABLES:
         texts = statements_of(table)
         yield f"{table.name} load", texts.load

@@ -7,7 +7,7 @@ import itertools
 from ledgerstone.sql.catalogue import Statement
 
 
-def variants(statement: Statement, *, pairs: bool = False) -> list[str]:
+def variants(statement: Statement) -> list[str]:
     """The text with each choice (columns, order), and with none, one and all of its options."""
     if not statement.has_conditions:
         return [statement.text]
@@ -17,8 +17,6 @@ def variants(statement: Statement, *, pairs: bool = False) -> list[str]:
     choices += [{name, f"each_{name[3:]}"} for name in sorted(needs) if name.startswith("no_")]
     picked = set().union(*choices)
     options = [{name} for name in sorted(needs - picked)] + [set(), needs - picked]
-    if pairs:
-        options += [set(pair) for pair in itertools.combinations(sorted(needs - picked), 2)]
     texts = [
         statement.variant(frozenset(option.union(chosen)))[0]
         for option in options

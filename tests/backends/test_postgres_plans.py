@@ -15,7 +15,6 @@ import psycopg
 import pytest
 
 from ledgerstone.backends.postgres_urls import parse_target
-from ledgerstone.engines.postgres import writing
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.engines.statements import Shape
@@ -189,8 +188,8 @@ def variant(statement: str, /, **given: Any) -> tuple[str, list[Any]]:
 BOUNDS = {"after": 1, "before": 1}
 HOT: dict[str, tuple[int, str, list[Any]]] = {
     "session": (2, session_and_head(), ["t1", "s1"]),
-    "lock session": (2, writing.LOCK_SESSION, ["t1", "s1"]),
-    "lock numbers": (1, writing.LOCK_NUMBERS, ["t1", [1]]),
+    "lock session": (2, STATEMENTS["lock_session"].text, ["t1", "s1"]),
+    "lock numbers": (1, STATEMENTS["lock_numbers"].text, ["t1", [1]]),
     "turn": (1, find(TURNS_BY_ID), ["t1", "turn1-1", 1]),
     "no turn": (0, find(TURNS_BY_ID), ["t1", "new", 1]),
     "revision": (1, find(TURNS_BY_REVISION), ["t1", 1, 50]),

@@ -99,7 +99,7 @@ def test_an_error_at_every_statement(
             if f"victim {n}" in turns_of(backend):
                 line.violations.append(f"statement {n}: the turn is there")
         line.violations += [*left_behind(postgres_url), *all_places(backend)]
-        assert line.n > 3
+        assert line.n >= 3
 
 
 @never_awaited

@@ -18,8 +18,7 @@ from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import CountMessages, ReadMessages
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import GetDocument, GetDocuments, GetSession, ListSessions
-from ledgerstone.engines.postgres.reads import ask
-from ledgerstone.engines.postgres.rows import Asking, PostgresRows
+from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.handlers.messages import COLUMNS
 from ledgerstone.tables.graph import NODES
 from ledgerstone.tables.runs import RUNS

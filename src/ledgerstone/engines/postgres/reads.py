@@ -11,7 +11,7 @@ from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import CountSessions, GetDocument, GetDocuments, ListSessions
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.engines.postgres.rows import Asking, PostgresRows
+from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.verify import verify_store
 from ledgerstone.engines.session_lists import count_sessions, list_sessions
 from ledgerstone.engines.usage_sums import summarise_usage
@@ -34,11 +34,6 @@ def asking_of(tx: Tx) -> Asking:
     """The connection of a transaction."""
     assert isinstance(tx.rows, PostgresRows)
     return tx.rows.asking
-
-
-async def ask(asking: Asking, name: str, *bound: Any) -> list[tuple[Any, ...]]:
-    """The rows of a statement without such lines."""
-    return await asking.fetch(load("postgres")[name].text, bound)
 
 
 async def get_document(tx: Tx, query: GetDocument) -> bytes | None:

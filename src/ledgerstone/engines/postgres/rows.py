@@ -10,6 +10,7 @@ import msgspec
 
 from ledgerstone.engines.postgres.statements import statements_of
 from ledgerstone.engines.statements import Shape, quoted
+from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import UNKNOWN
@@ -23,6 +24,11 @@ class Asking(Protocol):
     async def fetch(self, text: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
         """All rows of one statement."""
         ...
+
+
+async def ask(asking: Asking, name: str, *bound: Any) -> list[tuple[Any, ...]]:
+    """The rows of a named statement."""
+    return await asking.fetch(load("postgres")[name].text, bound)
 
 
 @cache
@@ -119,7 +125,7 @@ class PostgresRows:
         return (await self.fetch(statements_of(table).last, ()))[0][0] or 0
 
     def number(self) -> int:
-        raise NotImplementedError("sessions are made by commands")
+        raise TypeError("sessions are made by commands")
 
     async def fetch(self, text: str, bound: Sequence[Any]) -> list[tuple[Any, ...]]:
         """All rows of a statement; the tenant is what it binds first."""

@@ -14,11 +14,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone.commands.turns import VerifyStore
-from ledgerstone.engines.postgres.rows import PostgresRows
+from ledgerstone.engines.postgres.rows import PostgresRows, ask
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.rules.evidence import missing_rows
-from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.tables.transaction import Tx
 
@@ -38,7 +37,7 @@ async def verify_store(tx: Tx, query: VerifyStore) -> Verified:
     defects = await _of_tenant(rows, query, tx.now_us)
     if query.whole:
         defects[:0] = await _check_schema(rows)
-        for (tenant,) in await _ask(rows, "verified_tenants"):
+        for (tenant,) in await ask(rows.asking, "verified_tenants"):
             if tenant != query.tenant:
                 others = PostgresRows(rows.asking, tenant)
                 found = await _of_tenant(others, replace(query, tenant=tenant), tx.now_us)
@@ -49,7 +48,7 @@ async def verify_store(tx: Tx, query: VerifyStore) -> Verified:
 async def _of_tenant(rows: PostgresRows, query: VerifyStore, now_us: int) -> list[Defect]:
     """Where months of traces are dropped, the first documents of a list may be gone."""
     found: Verified = await HANDLERS[VerifyStore](Tx(rows, now_us), query)
-    broken = await _ask(rows, "broken_lists", query.tenant)
+    broken = await ask(rows.asking, "broken_lists", query.tenant)
     kept = [one for one in found.defects if not one.where.startswith("evidence ")]
     return kept + [missing_rows(session, kind) for session, kind, *_ in broken]
 
@@ -62,13 +61,9 @@ def _masked(defect: Defect) -> Defect:
     return Defect("", defect.kind, where, detail)
 
 
-async def _ask(rows: PostgresRows, name: str, *bound: Any) -> list[tuple[Any, ...]]:
-    return await rows.asking.fetch(load("postgres")[name].text, bound)
-
-
 async def _check_schema(rows: PostgresRows) -> list[Defect]:
     """What is missing or different; tables and indexes that others added are theirs."""
-    wanted, found = set(_wanted()), set(await _ask(rows, "schema_texts"))
+    wanted, found = set(_wanted()), set(await ask(rows.asking, "schema_texts"))
     differing = {row[:3] for row in wanted - found}
     differing |= {row[:3] for row in found if row[0] == "trigger"}
     return [

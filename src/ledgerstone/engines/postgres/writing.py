@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ledgerstone.engines.postgres.rows import Asking, PostgresRows
+from ledgerstone.backends.postgres_port import Ints
+from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID
 from ledgerstone.tables.table import Index, Key, Table
@@ -15,14 +16,6 @@ from ledgerstone.tables.transaction import UNKNOWN, Tx
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-LOCK_SESSION = """
-select h.number from sessions s join heads h on h.number = s.number and h.tenant = $1
-where s.tenant = $1 and s.id = $2 for no key update of h"""
-LOCK_NUMBERS = """
-select number from heads where number = any ($2::bigint[]) and tenant = $1 collate "POSIX"
-order by number for no key update"""
-_NUMBERS = """
-select nextval(pg_get_serial_sequence('sessions', 'number')) from generate_series(1, $1::bigint)"""
 _SWEPT = "ledger_mark_swept()"
 
 
@@ -66,15 +59,15 @@ class WritingRows(PostgresRows):
     async def find(self, index: Index[R], key: Key) -> R | None:
         if index is SESSIONS_BY_ID and key[1] not in self._named:
             self._named.add(key[1])
-            self._locked.update(number for (number,) in await self.fetch(LOCK_SESSION, key[1:]))
+            rows = await ask(self.asking, "lock_session", self.tenant, key[1])
+            self._locked.update(number for (number,) in rows)
         return await super().find(index, key)
 
     async def _lock(self, numbers: Sequence[int]) -> None:
         """Nobody else moves these sessions before the transaction ends."""
         missing = [number for number in numbers if number not in self._locked]
         if missing:
-            texts = statements_of(HEADS)
-            await self.fetch(LOCK_NUMBERS, texts.arrays(texts.key, [(one,) for one in missing]))
+            await ask(self.asking, "lock_numbers", self.tenant, Ints(missing))
             self._locked.update(missing)
 
     def number(self) -> int:
@@ -85,7 +78,7 @@ class WritingRows(PostgresRows):
     async def more_numbers(self) -> None:
         """Numbers for sessions to be made: twice as many each time."""
         self._wanted = 2 * self._wanted or 1
-        rows = await self.asking.fetch(_NUMBERS, (self._wanted,))
+        rows = await ask(self.asking, "new_numbers", self._wanted)
         self._numbers = [number for (number,) in reversed(rows)]
 
     async def flush(self, tx: Tx) -> None:

@@ -51,13 +51,6 @@
 create function ledger_tenant() returns text language sql stable parallel safe
 return nullif(current_setting('ledgerstone.tenant', true), '');
 
--- Words of SQLite in the shared statements.
-create domain blob as bytea;
-create function instr(bytea, bytea) returns integer language sql immutable parallel safe
-return position($2 in $1);
-create function unlikely(boolean) returns boolean language sql immutable parallel safe
-return $1;
-
 create table store (
   name text collate "C" primary key,
   value bigint not null

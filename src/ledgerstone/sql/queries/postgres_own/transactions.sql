@@ -10,6 +10,22 @@ from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :shared, :al
 -- The tenant of the queries that follow, and the time.
 select ledger_clock(), set_config('ledgerstone.tenant', :tenant, true)
 
+-- name: lock_session(tenant, id)
+-- Nobody else moves this session until the transaction ends.
+select h.number from sessions s join heads h on h.number = s.number and h.tenant = :tenant
+where s.tenant = :tenant and s.id = :id for no key update of h
+
+-- name: lock_numbers(tenant, numbers)
+-- The same of several by number.
+select number from heads
+where number = any (cast(:numbers as bigint[])) and tenant = :tenant collate "POSIX"
+order by number for no key update
+
+-- name: new_numbers(count)
+-- Numbers that no session has.
+select nextval(pg_get_serial_sequence('sessions', 'number'))
+from generate_series(1, cast(:count as bigint))
+
 -- name: xact_status(xid)
 -- What became of a transaction, null when that is too long ago; then who says so: the timeline, the
 -- cluster, and when it last lost its memory. The message makes the end of this statement wait until a
