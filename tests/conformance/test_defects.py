@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -41,7 +42,7 @@ REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
     "file": (HANDLERS,),
     "sqlite": (HANDLERS, sqlite_reads.OWN),
-    "postgres": (*SQL, postgres_verify.READS),
+    "postgres": (*SQL, postgres_verify.READS, HANDLERS),
 }
 # Bytes in the database, and a copy without rows, which has no part that is carried out.
 NOT_IN_FILES = (PutChunk, ImportRows)
@@ -179,10 +180,8 @@ def test_a_defect_of_one_in_a_group_is_its_own(
     ids = [f"s{n}" for n in range(CROWD)]
     for id in ids:
         backend.store.messages.append(id, user("one"), create=True)
-    registry = next(one for one in REGISTRIES[backend.name] if CommitTurn in one)
-    real = registry[CommitTurn]
 
-    def faulty(tx: Any, command: Any) -> Any:
+    def faulty(real: Callable[..., Any], tx: Any, command: Any) -> Any:
         answer = real(tx, command)
         if command.session == "s3":
             if asyncio.iscoroutine(answer):
@@ -190,7 +189,9 @@ def test_a_defect_of_one_in_a_group_is_its_own(
             raise AttributeError("a defect of our own")
         return answer
 
-    monkeypatch.setitem(registry, CommitTurn, faulty)
+    for registry in REGISTRIES[backend.name]:
+        if CommitTurn in registry:
+            monkeypatch.setitem(registry, CommitTurn, partial(faulty, registry[CommitTurn]))
     port = _inner(backend.port)
 
     store = AsyncStore(port, tenant="default", clock=backend.clock)
