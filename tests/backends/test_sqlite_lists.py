@@ -14,7 +14,12 @@ from ledgerstone.backends.sqlite import SqliteBackend, in_snapshot, open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import Query
-from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
+from ledgerstone.commands.sessions import (
+    CountSessions,
+    DeleteSession,
+    ListSessions,
+    SessionFilter,
+)
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.sqlite.reads import OWN
 from ledgerstone.handlers.all import HANDLERS
@@ -37,14 +42,15 @@ def backend(tmp_path: Path, seed: int) -> Iterator[SqliteBackend]:
                 id=f"s{n:03}",
                 user=random.choice(["ada", "ben", None]),
                 app=random.choice(["desk", "web"]),
-                parent=random.choice([None, "s001"]),
+                parent=None if n == 1 else random.choice([None, "s001"]),
+                parent_missing="keep",
                 metadata=random.choice([None, {"a": 1}]),
             )
             clock.advance(random.choice([0, 0, 0.01, 0.2]))
         for n in random.sample(range(SESSIONS), SESSIONS // 2):
             store.sessions.update(f"s{n:03}", status=random.choice(["paused", "active"]))
         for n in random.sample(range(SESSIONS), SESSIONS // 6):
-            store.sessions.delete(f"s{n:03}")
+            opened.write(DeleteSession(tenant="default", id=f"s{n:03}"))
         yield opened
 
 
