@@ -31,9 +31,10 @@ async def check_parent(tx: Tx, tenant: str, session: Session, rule: ParentRule) 
     if rule == "exists":
         head = await find_head(tx, tenant, parent)
         if head is None or head.deleted_us is not None:
-            state = "there is no" if head is None else "deleted is"
+            state = "not there" if head is None else "deleted"
             raise InvalidValue(
-                "parent", f"{state} session {parent!r}; parent_missing='keep' keeps the name of it"
+                "parent",
+                f"session {parent!r} is {state}; parent_missing='keep' names it all the same",
             )
 
 
