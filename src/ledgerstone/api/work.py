@@ -54,6 +54,8 @@ from ledgerstone.records.work import (
     DeadBatch,
     Delivery,
     Holding,
+    OnDuplicate,
+    Order,
     Slot,
     Stuck,
 )
@@ -89,11 +91,13 @@ class AsyncWork:
         available_at: Time | None = None,
         max_attempts: int | None = ATTEMPTS_DEFAULT,
         backoff_s: float = intake.BACKOFF_DEFAULT_S,
+        on_duplicate: OnDuplicate = "answer",
     ) -> Batch:
         """Durable before it answers; the same key while queued answers the existing batch.
 
         Lower priorities come first, 0 to 255. `merge` is `never`, `payload` or `group:NAME`.
         A batch that fails `max_attempts` times goes to the dead letters; None: never.
+        `on_duplicate="refuse"`: AlreadyExists while a batch with the key or the id is queued.
         SessionNotFound, SessionDeleted.
         """
         batch = intake.new_batch(
@@ -111,7 +115,13 @@ class AsyncWork:
             max_attempts=max_attempts,
             backoff_s=backoff_s,
         )
-        return await self._handle.write(EnqueueWork(tenant=self._handle.tenant, batch=batch))
+        return await self._handle.write(
+            EnqueueWork(
+                tenant=self._handle.tenant,
+                batch=batch,
+                on_duplicate=intake.on_duplicate_name(on_duplicate),
+            )
+        )
 
     async def enqueue_many(
         self, work: Iterable[tuple[SessionRef, Any]], **how: Unpack[Keywords]
@@ -147,8 +157,9 @@ class AsyncWork:
     ) -> Claim | None:
         """The next group of batches that nobody works on, under a live lease; None without one.
 
-        `ids`: only if the group is exactly these. The same claim `id` again, under the same
-        lease, is the same claim. LeaseExpired, Fenced.
+        `ids`: exactly these, in the order of the queue, if all of them are ready; they may be
+        taken before others, but not before an exclusive one, and an exclusive one comes alone.
+        The same claim `id` again, under the same lease, is the same claim. LeaseExpired, Fenced.
         """
         session, owned = checks.bound(lease, lease)
         claim, token = intake.claim_names(id)
@@ -297,12 +308,18 @@ class AsyncWork:
         except NotSupported:
             return None
 
-    async def list(self, session: SessionRef, *, pending: bool = False) -> BatchList:
-        """All queued batches in order; `pending`: without those that are being worked on."""
+    async def list(
+        self, session: SessionRef, *, pending: bool = False, order: Order = "arrival"
+    ) -> BatchList:
+        """All queued batches; `pending`: without those that are being worked on.
+
+        In the order they came, or with `order="priority"` in the one they are claimed in.
+        """
         query = ListWork(
             tenant=self._handle.tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
+            order=intake.order_name(order),
         )
         try:
             return await self._handle.ask(query)

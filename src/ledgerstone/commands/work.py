@@ -16,6 +16,8 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    OnDuplicate,
+    Order,
     Slot,
     Stuck,
     Taken,
@@ -51,15 +53,20 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class EnqueueWork(Command[Batch], frozen=True, kw_only=True):
-    """Durable before it answers; the same source key while queued answers the existing batch."""
+    """Durable before it answers; the same source key while queued answers the existing batch.
+
+    `on_duplicate` "refuse": AlreadyExists for it.
+    """
 
     batch: NewBatch
+    on_duplicate: OnDuplicate = "answer"
 
 
 class ClaimWork(Command[Claim | None], frozen=True, kw_only=True):
     """The next ready group of batches, under a live lease; None when there is none.
 
-    `ids`: only if the group is exactly these, in order. `queue` None: of any queue.
+    `ids`: exactly these batches, if all are ready and no exclusive one stands before them.
+    `queue` None: of any queue.
     The same claim id again under the same fence answers what it owns already.
     """
 
@@ -162,10 +169,14 @@ class DropDead(Command[bool], frozen=True, kw_only=True):
 
 
 class ListWork(Query[list[Batch]], frozen=True, kw_only=True):
-    """Queued batches of a session by enqueue_seq; `pending`: without the live-claimed."""
+    """Queued batches of a session; `pending`: without the live-claimed.
+
+    `order`: "arrival" is by enqueue_seq, "priority" the order in which they are claimed.
+    """
 
     session: str
     pending: bool = False
+    order: Order = "arrival"
 
 
 class PeekWork(Query[int | None], frozen=True, kw_only=True):

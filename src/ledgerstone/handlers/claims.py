@@ -44,6 +44,9 @@ from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
 
+_FIRST_ROWS = 64
+"""How many batches are looked at before more of them are."""
+
 
 @handles(ClaimWork)
 async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
@@ -81,7 +84,7 @@ async def choose_work(tx: Tx, head: Head, wanted: Wanted, lines: Sequence[ReadyR
         await _promote(tx, head, queue)
     end = await first_parked(tx, head.number) if queues else None
     spent: list[WorkRow] = []
-    size = wanted.size
+    size = min(wanted.size, _FIRST_ROWS)
     while True:
         rows: list[WorkRow] = []
         for queue in queues:

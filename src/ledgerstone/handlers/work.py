@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import astuple
 
 from ledgerstone.commands.work import CancelWork, Completion, EnqueueWork, ListWork, NewBatch
-from ledgerstone.errors import ClaimLost, Corrupt
+from ledgerstone.errors import AlreadyExists, ClaimLost, Corrupt
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
 from ledgerstone.handlers.registry import handles
-from ledgerstone.records.work import Batch
+from ledgerstone.records.work import Batch, OnDuplicate
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.work import WorkRow, batch_of, has_live_claim, new_row, owns
 from ledgerstone.tables.sessions import Head
@@ -30,10 +30,12 @@ def stored(tx: Tx, head: Head, row: WorkRow) -> StoredRow:
 @handles(EnqueueWork)
 async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
     """Queue a batch once per id and, while queued, once per source key."""
-    return await _enqueue(tx, command.tenant, command.batch)
+    return await _enqueue(tx, command.tenant, command.batch, command.on_duplicate)
 
 
-async def _enqueue(tx: Tx, tenant: str, batch: NewBatch) -> Batch:
+async def _enqueue(
+    tx: Tx, tenant: str, batch: NewBatch, on_duplicate: OnDuplicate = "answer"
+) -> Batch:
     """Enqueue in a session whose head nobody has loaded."""
     head = await need_head(tx, tenant, batch.session)
     check_alive(batch.session, head)
@@ -41,6 +43,8 @@ async def _enqueue(tx: Tx, tenant: str, batch: NewBatch) -> Batch:
     found = await put_batch(tx, tenant, head, batch)
     if head.enqueued != last:
         save_head(tx, head)
+    elif on_duplicate == "refuse":
+        raise AlreadyExists(found.id)
     return found
 
 
@@ -124,4 +128,6 @@ async def list_work(tx: Tx, query: ListWork) -> list[Batch]:
     rows = await tx.scan(WORK.primary, head.number)
     if query.pending:
         rows = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+    if query.order == "priority":
+        rows.sort(key=lambda row: row.place)
     return [batch_of(query.session, row) for row in rows]

@@ -19,6 +19,8 @@ from ledgerstone.records.work import (
     DELIVERIES,
     GROUP,
     NEVER,
+    ON_DUPLICATE,
+    ORDERS,
     PAYLOAD,
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
@@ -29,6 +31,8 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    OnDuplicate,
+    Order,
     Slot,
 )
 
@@ -125,6 +129,16 @@ def queue_name(value: str) -> str:
 
 def boundary_name(value: str) -> Boundary:
     known: Any = _policy(value, BOUNDARIES, "boundary")
+    return known  # type: ignore[no-any-return]
+
+
+def order_name(value: str) -> Order:
+    known: Any = _policy(value, ORDERS, "order")
+    return known  # type: ignore[no-any-return]
+
+
+def on_duplicate_name(value: str) -> OnDuplicate:
+    known: Any = _policy(value, ON_DUPLICATE, "on_duplicate")
     return known  # type: ignore[no-any-return]
 
 

@@ -14,6 +14,10 @@ Slot = Literal["join", "exclusive"]
 SLOTS: tuple[Slot, ...] = ("join", "exclusive")
 Boundary = Literal["active_turn_checkpoint", "idle"]
 BOUNDARIES: tuple[Boundary, ...] = ("active_turn_checkpoint", "idle")
+Order = Literal["arrival", "priority"]
+ORDERS: tuple[Order, ...] = ("arrival", "priority")
+OnDuplicate = Literal["answer", "refuse"]
+ON_DUPLICATE: tuple[OnDuplicate, ...] = ("answer", "refuse")
 
 NEVER = "never"
 PAYLOAD = "payload"

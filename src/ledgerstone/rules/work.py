@@ -34,6 +34,8 @@ TAKE_ROUNDS = 64
 PEEK_ROWS = TAKE_ROUNDS
 """How many sessions of a priority PeekWork looks at. When all of them are held or deleted, the next
 TakeWork has to put them where they belong, so the answer is a moment that leads to one."""
+QUEUE_ROWS_MAX = 1 << 31
+"""How many batches are looked through for those that a claim names: the whole queue."""
 ERROR_CHARS_MAX = 1000
 BACKOFF_US = 1_000_000
 BACKOFF_US_MAX = 3_600_000_000
@@ -181,16 +183,22 @@ class Wanted(msgspec.Struct, frozen=True):
     boundary: Boundary
     ids: tuple[str, ...] | None
 
+    @property
+    def most(self) -> int:
+        """How many batches the group has at most."""
+        return self.size if self.ids is None else len(self.ids)
+
     def fits(self, group: list[WorkRow]) -> bool:
         """Whether the group is the one that was asked for."""
-        return bool(group) and self.ids in (None, tuple(row.id for row in group))
+        named = self.ids is None or sorted(self.ids) == sorted(row.id for row in group)
+        return bool(group) and named
 
 
 def wanted_by(command: ClaimWork) -> Wanted:
     """What a claim asks for; of size 0 when it can get nothing."""
     size = command.max_batches
     if size and command.ids is not None:
-        size = len(command.ids)
+        size = QUEUE_ROWS_MAX if command.ids else 0
     of = (command.tenant, command.session)
     return Wanted(of, size, command.queue, command.boundary, command.ids)
 
@@ -204,25 +212,38 @@ class Choice(msgspec.Struct):
 
 
 def choose(candidates: Iterable[WorkRow], wanted: Wanted) -> Choice:
-    """The next group, from candidates in order (contract 3.4); spent ones do not count."""
+    """The next group, from candidates in order (contract 3.4); spent ones do not count.
+
+    Named batches may be claimed before others of slot "join", whatever they merge with.
+    """
     choice = Choice([], [])
-    group = choice.group
+    group, ids = choice.group, wanted.ids
     for row in candidates:
         if row.is_spent:
             choice.spent.append(row)
             continue
-        if not (_joins(group[0], row) if group else _admits(wanted.boundary, row)):
+        if ids is not None and row.id not in ids and row.slot == "join":
+            continue
+        if not _belongs(row, group, wanted):
             choice.ended = True
             break
         group.append(row)
-        if len(group) == wanted.size or row.slot == "exclusive":
+        if len(group) == wanted.most or row.slot == "exclusive":
             choice.ended = True
             break
     return choice
 
 
-def _admits(boundary: Boundary, head: WorkRow) -> bool:
-    return boundary == "idle" or head.delivery == "earliest_safe_boundary"
+def _belongs(row: WorkRow, group: list[WorkRow], wanted: Wanted) -> bool:
+    """Whether the next candidate begins the group, or joins it."""
+    if wanted.ids is None:
+        return _joins(group[0], row) if group else _admits(wanted.boundary, row)
+    is_alone = not group or row.slot == "join"
+    return row.id in wanted.ids and is_alone and _admits(wanted.boundary, row)
+
+
+def _admits(boundary: Boundary, row: WorkRow) -> bool:
+    return boundary == "idle" or row.delivery == "earliest_safe_boundary"
 
 
 def _joins(first: WorkRow, row: WorkRow) -> bool:
