@@ -58,6 +58,7 @@ from ledgerstone.errors import (
     Timeout,
     TurnConflict,
     Unavailable,
+    WorkInterrupted,
 )
 from ledgerstone.ids import derive
 from ledgerstone.records.artifacts import Artifact, Quota
@@ -168,6 +169,7 @@ __all__ = [
     "LeaseExpired",
     "Fenced",
     "ClaimLost",
+    "WorkInterrupted",
     "Unavailable",
     "Busy",
     "Timeout",

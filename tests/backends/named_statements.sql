@@ -422,6 +422,7 @@ create table work (
   claim_owner text,
   claimed_us integer not null default 0,
   claim_expires_us integer not null default 0,
+  superseded text,
   enqueued_us integer not null,
   seal integer,
   primary key (number, queue, later, priority, seq)
@@ -444,18 +445,32 @@ create table ready (
 ) strict, without rowid;
 create index ready_due on ready (tenant, queue, priority, due_us, number);
 
-create table dead_work (
+create table ended_work (
+  number integer not null,
+  seq integer not null,
   tenant text not null,
   id text not null,
-  number integer not null,
-  dead_us integer not null,
+  state text not null,
+  ended_us integer not null,
   reason text not null,
   body blob not null,
   seal integer,
-  primary key (tenant, id, number)
+  primary key (number, seq)
 ) strict, without rowid;
-create index dead_work_time on dead_work (tenant, dead_us, id);
-create index dead_work_session on dead_work (number, dead_us, id);
+create index ended_work_time on ended_work (tenant, state, ended_us, id);
+create index ended_work_session on ended_work (number, state, ended_us, id);
+create index ended_work_dead on ended_work (tenant, id, number) where state = 'dead';
+
+create table work_sums (
+  number integer primary key,
+  tenant text not null,
+  epoch integer not null,
+  done integer not null,
+  cancelled integer not null,
+  dead integer not null,
+  superseded integer not null
+) strict;
+create index work_sums_tenant on work_sums (tenant);
 
 create table stubs (
   tenant text not null,

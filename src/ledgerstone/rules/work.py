@@ -15,6 +15,7 @@ from ledgerstone.errors import Corrupt
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import (
     DELIVERIES,
+    END_STATES,
     GROUP,
     NEVER,
     SLOTS,
@@ -23,6 +24,7 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    EndedBatch,
     Slot,
 )
 from ledgerstone.rules import leases
@@ -73,6 +75,7 @@ class WorkRow(msgspec.Struct, frozen=True):
     claim_owner: str | None = None
     claimed_us: int = 0
     claim_expires_us: int = 0
+    superseded: str | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -83,6 +86,11 @@ class WorkRow(msgspec.Struct, frozen=True):
     def is_spent(self) -> bool:
         """Whether it had all its attempts."""
         return self.max_attempts is not None and self.attempts >= self.max_attempts
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may claim it any more."""
+        return self.superseded is not None or self.is_spent
 
     @property
     def waiting_for(self) -> str | None:
@@ -143,6 +151,7 @@ def batch_of(session: str, row: WorkRow) -> Batch:
         claim_expires_us=row.claim_expires_us,
         enqueued_us=row.enqueued_us,
         waiting_for=waiting_for,
+        superseded=row.superseded,
     )
 
 
@@ -204,7 +213,7 @@ def wanted_by(command: ClaimWork) -> Wanted:
 
 
 class Choice(msgspec.Struct):
-    """What a look at the candidates gave: the group, those to bury, and whether that is all."""
+    """What a look at the candidates gave: the group, what is over, and whether that is all."""
 
     group: list[WorkRow]
     spent: list[WorkRow]
@@ -219,7 +228,7 @@ def choose(candidates: Iterable[WorkRow], wanted: Wanted) -> Choice:
     choice = Choice([], [])
     group, ids = choice.group, wanted.ids
     for row in candidates:
-        if row.is_spent:
+        if row.is_over:
             choice.spent.append(row)
             continue
         if ids is not None and row.id not in ids and row.slot == "join":
@@ -373,16 +382,24 @@ def spent_reason(row: WorkRow) -> str:
 
 
 def dead_body(session: str, row: WorkRow) -> bytes:
-    """A buried batch as it is kept."""
+    """An ended batch as it is kept."""
     return encode_struct(batch_of(session, freed(row)), "batch")
 
 
-def dead_batch(id: str, body: bytes, reason: str, dead_us: int) -> DeadBatch:
-    """A dead letter as it was kept; Corrupt when it does not decode."""
+def ended_batch(id: str, body: bytes, state: str, reason: str, ended_us: int) -> EndedBatch:
+    """An ended batch as it was kept; Corrupt when it does not decode."""
     try:
         batch = decode_struct(_batch, body)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("dead_work", id, "body", str(error)) from None
+        raise Corrupt("ended_work", id, "body", str(error)) from None
+    if state not in END_STATES:
+        raise Corrupt("ended_work", id, "state", f"unknown value {state!r}")
+    return EndedBatch(batch=batch, state=state, reason=reason, ended_us=ended_us)
+
+
+def dead_batch(id: str, body: bytes, reason: str, dead_us: int) -> DeadBatch:
+    """The same of a dead letter."""
+    batch = ended_batch(id, body, "dead", reason, dead_us).batch
     return DeadBatch(batch=batch, reason=reason, dead_us=dead_us)
 
 

@@ -21,7 +21,11 @@ async def bury(tx: Tx, of: tuple[str, str], head: HeadRow, row: WorkRow, reason:
     tenant, session = of
     await tx.run("drop_batch", head.number, row.id)
     body = dead_body(session, row)
-    await tx.run("put_dead", tenant, row.id, head.number, tx.now_us, reason, body)
+    before = await tx.run("drop_dead", tenant, row.id, head.number)
+    place = (head.number, row.seq, tenant, row.id)
+    await tx.run("put_dead", *place, tx.now_us, reason, body)
+    if not before:
+        await tx.run("count_dead_work", head.number, tenant, 1)
 
 
 async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
@@ -38,7 +42,7 @@ async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
     twins = None
     if batch.source_key is not None:
         twins = await tx.pick("find_batch", number=head.number, source_key=batch.source_key)
-    await tx.run("drop_dead", command.tenant, command.batch, number)
+    await _drop(tx, command, number)
     return await put_batch(tx, command.tenant, head, revived(batch, keyed=not twins))
 
 
@@ -47,8 +51,13 @@ async def drop_dead(tx: Tx, command: DropDead) -> bool:
     row = await tx.one("find_dead", command.tenant, command.batch)
     if row is None:
         return False
-    await tx.run("drop_dead", command.tenant, command.batch, row[0])
+    await _drop(tx, command, row[0])
     return True
+
+
+async def _drop(tx: Tx, command: ReplayWork | DropDead, number: int) -> None:
+    await tx.run("drop_dead", command.tenant, command.batch, number)
+    await tx.run("count_dead_work", number, command.tenant, -1)
 
 
 async def list_dead(tx: Tx, query: ListDead) -> Page[DeadBatch]:

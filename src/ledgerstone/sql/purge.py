@@ -51,6 +51,7 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     await forget_sums(tx, *key, head.number)
     await tx.run("purge_ready", head.number)
     await tx.run("purge_dead", head.number)
+    await tx.run("purge_work_sums", head.number)
     if command.keep_runs:
         first = head.number << ORD_BITS
         await tx.run("keep_runs", *key, first, first + (1 << ORD_BITS) - 1)

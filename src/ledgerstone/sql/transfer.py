@@ -59,7 +59,8 @@ _EXPORTS = {
     "tickets": Export("export_tickets", _AFTER),
     "executions": Export("export_executions", _AFTER),
     "work": Export("export_work", _AFTER),
-    "dead_work": Export("export_dead_work", _AFTER),
+    "ended_work": Export("export_ended_work", _AFTER),
+    "work_sums": Export("export_work_sums", ("number",), long=False),
     "call_sums": Export("export_call_sums", ("number",), long=False),
     "usage_days": Export(
         "export_usage_days",

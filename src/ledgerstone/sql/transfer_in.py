@@ -227,9 +227,14 @@ async def _work(into: Into, rows: list[Row]) -> None:
     await into.tx.many("import_batch", made)
 
 
-async def _dead_work(into: Into, rows: list[Row]) -> None:
-    made = [(into.tenant, row[1], into.place(row[0]).number, *row[2:]) for row in rows]
-    await into.tx.many("import_dead", made)
+async def _ended_work(into: Into, rows: list[Row]) -> None:
+    made = [(into.tenant, into.place(row[0]).number, *row[1:]) for row in rows]
+    await into.tx.many("import_ended", made)
+
+
+async def _work_sums(into: Into, rows: list[Row]) -> None:
+    made = [(into.tenant, into.place(row[0]).number, *row[1:]) for row in rows]
+    await into.tx.many("import_work_sums", made)
 
 
 async def _usage_days(into: Into, rows: list[Row]) -> None:
@@ -311,7 +316,8 @@ _IMPORTS: dict[str, _Import] = {
     "tickets": _tickets,
     "executions": _executions,
     "work": _work,
-    "dead_work": _dead_work,
+    "ended_work": _ended_work,
+    "work_sums": _work_sums,
     "call_sums": _of_session("import_calls"),
     "usage_days": _usage_days,
     "ready": _ready,

@@ -46,8 +46,12 @@ delete from budgets where tenant = :tenant and scope = 'session' and subject = :
 delete from ready where number = :number
 
 -- name: purge_dead(number)
--- Dead letters are found by their own id, so they go at once.
-delete from dead_work where number = :number
+-- Ended batches are listed for all sessions, so they go at once.
+delete from ended_work where number = :number
+
+-- name: purge_work_sums(number)
+-- So are their counts.
+delete from work_sums where number = :number
 
 -- name: next_purged(tenant)
 -- A session whose rows are still to be swept.

@@ -12,7 +12,8 @@ where number = :number and status = 'started' order by created_us, id
 
 -- name: waiting_dead(number)
 -- The dead letters of a session, oldest first.
-select id, dead_us, null, reason from dead_work where number = :number order by dead_us, id
+select id, ended_us, null, reason from ended_work
+where number = :number and state = 'dead' order by ended_us, id
 
 -- name: sessions_in_line(tenant, limit)
 -- Sessions with work, those due for longest first; the end of a lease counts.
@@ -26,6 +27,6 @@ limit :limit
 
 -- name: sessions_with_dead(tenant, limit)
 -- Sessions with dead letters, the oldest first.
-select d.number from dead_work d join sessions s on s.number = d.number
-where d.tenant = :tenant and s.deleted_us is null
-group by d.number order by min(d.dead_us), d.number limit :limit
+select d.number from ended_work d join sessions s on s.number = d.number
+where d.tenant = :tenant and d.state = 'dead' and s.deleted_us is null
+group by d.number order by min(d.ended_us), d.number limit :limit

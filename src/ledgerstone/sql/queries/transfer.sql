@@ -115,8 +115,9 @@ union all select 'executions', count(*), coalesce(sum(length(body)), 0)
   from executions where number between :low and :high
 union all select 'work', count(*), coalesce(sum(length(payloads)), 0)
   from work where number between :low and :high
-union all select 'dead_work', count(*), coalesce(sum(length(body)), 0)
-  from dead_work where number between :low and :high
+union all select 'ended_work', count(*), coalesce(sum(length(body)), 0)
+  from ended_work where number between :low and :high
+union all select 'work_sums', count(*), 0 from work_sums where number between :low and :high
 union all select 'call_sums', count(*), 0 from call_sums where number between :low and :high
 union all select 'usage_days', count(*), 0 from usage_days where number between :low and :high
 union all select 'ready', count(*), 0 from ready where number between :low and :high
@@ -201,18 +202,25 @@ order by number, id limit :limit
 select length(payloads) -- if sizes
 select number, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, -- if rows
   max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, -- if rows
-  claim_token, claim_owner, claimed_us, claim_expires_us -- if rows
+  claim_token, claim_owner, claimed_us, claim_expires_us, superseded -- if rows
 from work where number between :low and :high
   and (number, seq) > (:number, :after) -- if number, after
 order by number, seq limit :limit
 
--- name: export_dead_work(low, high, number, after, limit, sizes, rows)
--- Dead letters.
+-- name: export_ended_work(low, high, number, after, limit, sizes, rows)
+-- Ended batches in the order they were queued.
 select length(body) -- if sizes
-select number, id, dead_us, reason, body -- if rows
-from dead_work where number between :low and :high
-  and (number, id) > (:number, :after) -- if number, after
-order by number, id limit :limit
+select number, seq, id, state, ended_us, reason, body -- if rows
+from ended_work where number between :low and :high
+  and (number, seq) > (:number, :after) -- if number, after
+order by number, seq limit :limit
+
+-- name: export_work_sums(low, high, number, limit)
+-- Counted ended batches.
+select number, epoch, done, cancelled, dead, superseded from work_sums
+where number between :low and :high
+  and number > :number -- if number
+order by number limit :limit
 
 -- name: export_call_sums(low, high, number, limit)
 -- Counted tool calls.
@@ -312,10 +320,15 @@ insert into executions (tenant, id, number, call, message, run, ticket, status, 
 values (:tenant, :id, :number, :call, :message, :run, :ticket, :status, :fence, :created_us,
   :body)
 
--- name: import_dead(tenant, id, number, dead_us, reason, body)
--- A dead letter.
-insert into dead_work (tenant, id, number, dead_us, reason, body)
-values (:tenant, :id, :number, :dead_us, :reason, :body)
+-- name: import_ended(tenant, number, seq, id, state, ended_us, reason, body)
+-- An ended batch.
+insert into ended_work (tenant, number, seq, id, state, ended_us, reason, body)
+values (:tenant, :number, :seq, :id, :state, :ended_us, :reason, :body)
+
+-- name: import_work_sums(tenant, number, epoch, done, cancelled, dead, superseded)
+-- Counted ended batches.
+insert into work_sums (tenant, number, epoch, done, cancelled, dead, superseded)
+values (:tenant, :number, :epoch, :done, :cancelled, :dead, :superseded)
 
 -- name: import_calls(number, calls, succeeded, failed, duration_ms)
 -- Counted tool calls.
@@ -327,14 +340,14 @@ values (:number, :calls, :succeeded, :failed, :duration_ms)
 insert into kept_runs (tenant, id, session, status, parent_run, created_us, body)
 values (:tenant, :id, :session, :status, :parent_run, :created_us, :body)
 
--- name: import_batch(number, later, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
+-- name: import_batch(number, later, seq, queue, priority, id, source_key, delivery, slot, merge, available_us, max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim, claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us, superseded)
 -- A batch as it is, claimed or not.
 insert into work (number, later, seq, queue, priority, id, source_key, delivery, slot, merge,
   available_us, max_attempts, backoff_us, payloads, enqueued_us, attempts, last_error, claim,
-  claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us)
+  claim_fence, claim_token, claim_owner, claimed_us, claim_expires_us, superseded)
 values (:number, :later, :seq, :queue, :priority, :id, :source_key, :delivery, :slot, :merge,
   :available_us, :max_attempts, :backoff_us, :payloads, :enqueued_us, :attempts, :last_error, :claim,
-  :claim_fence, :claim_token, :claim_owner, :claimed_us, :claim_expires_us)
+  :claim_fence, :claim_token, :claim_owner, :claimed_us, :claim_expires_us, :superseded)
 
 -- name: import_turn(number, revision, id, kind, hash, link, created_us, leaf, first_ord, count, usage, effects, usage_digest)
 -- A commit; it stands in the feed after all that were imported before it.
