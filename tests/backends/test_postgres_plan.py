@@ -34,6 +34,7 @@ from ledgerstone.sql.tx import Row
 from ledgerstone.testing.wrappers import Wrapper
 from ledgerstone.trampoline import run_now
 from tests.backends.named_statements import NamedStatements, NamedTx
+from tests.machine.ended_rules import without_ended
 from tests.machine.test_machine import run
 
 EXAMPLES = 40
@@ -164,7 +165,7 @@ def test_recorded_writes_are_those_of_the_handler(seed: int) -> None:
         counted.append(subject)
         return subject
 
-    run(make, seed, EXAMPLES)
+    run(make, seed, EXAMPLES, narrow=without_ended)
     assert sum(subject.planned for subject in counted) > EXAMPLES
 
 

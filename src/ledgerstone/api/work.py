@@ -411,7 +411,10 @@ class AsyncWork:
             return page
         last = page.items[-1]
         scope = self._scope(name, given["session"])
-        return replace(page, cursor=self._handle.cursor(scope, (last.ended_us, last.id)))
+        return replace(
+            page,
+            cursor=self._handle.cursor(scope, (last.ended_us, last.id, last.batch.enqueue_seq)),
+        )
 
     def _page_of(
         self,

@@ -234,7 +234,7 @@ class ListEnded(Query[Page[EndedBatch]], frozen=True, kw_only=True):
     session: str | None = None
     limit: int = 50
     offset: int = 0
-    after: tuple[int, str] | None = None
+    after: tuple[int, str, int] | None = None
     total: bool = False
 
 

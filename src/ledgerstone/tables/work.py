@@ -93,8 +93,8 @@ ENDED_WORK = Table(
     owner="number",
     sealed=("tenant", "id", "state", "ended_us", "reason", "body"),
 )
-ENDED_WORK_BY_TIME = ENDED_WORK.index("time", "tenant", "state", "ended_us", "id")
-ENDED_WORK_BY_SESSION = ENDED_WORK.index("session", "number", "state", "ended_us", "id")
+ENDED_WORK_BY_TIME = ENDED_WORK.index("time", "tenant", "state", "ended_us", "id", "seq")
+ENDED_WORK_BY_SESSION = ENDED_WORK.index("session", "number", "state", "ended_us", "id", "seq")
 DEAD_WORK_BY_ID = ENDED_WORK.index(
     "dead", "tenant", "id", "number", where="state = 'dead'", holds=lambda row: row.state == "dead"
 )

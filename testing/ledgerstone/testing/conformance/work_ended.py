@@ -113,6 +113,17 @@ class TestEndedWork(OnASession):
         with pytest.raises(InvalidValue):
             backend.store.work.ended("cancelled", cursor=page.cursor)
 
+    @pytest.mark.promise(206)
+    def test_pages_of_one_moment_miss_nothing(self, backend: Bed, session: str) -> None:
+        for _ in range(5):
+            cancelled(backend, "same")
+        found, cursor = [], None
+        for _ in range(5):
+            page = backend.store.work.ended("cancelled", limit=1, cursor=cursor)
+            found += [one.batch.enqueue_seq for one in page]
+            cursor = page.cursor
+        assert (len(set(found)), found, cursor) == (5, sorted(found), None)
+
     def test_another_state_is_refused(self, backend: Bed, session: str) -> None:
         wrong: Any = "lost"
         with pytest.raises(InvalidValue, match="state"):

@@ -347,8 +347,8 @@ create table ended_work (
   seal integer,
   primary key (number, seq)
 ) strict, without rowid;
-create index ended_work_time on ended_work (tenant, state, ended_us, id);
-create index ended_work_session on ended_work (number, state, ended_us, id);
+create index ended_work_time on ended_work (tenant, state, ended_us, id, seq);
+create index ended_work_session on ended_work (number, state, ended_us, id, seq);
 create index ended_work_dead on ended_work (tenant, id, number) where state = 'dead';
 
 create table work_sums (
