@@ -59,6 +59,7 @@ from ledgerstone.errors import (
     Timeout,
     TurnConflict,
     Unavailable,
+    WorkInterrupted,
 )
 from ledgerstone.ids import derive
 from ledgerstone.records.artifacts import Artifact, Quota
@@ -170,6 +171,7 @@ __all__ = [
     "LeaseExpired",
     "Fenced",
     "ClaimLost",
+    "WorkInterrupted",
     "Unavailable",
     "Busy",
     "Timeout",

@@ -32,6 +32,7 @@
       LeaseExpired              take the lease again, commit the same turn
       Fenced                    stop now: a newer owner has the session
         ClaimLost               the queue claim belongs to somebody else now
+          WorkInterrupted       the queue was interrupted; nobody waits for this work any more
       Unavailable               retryable: Busy, Timeout; StorageFull, ReadOnly want a person first
       AccessDenied              a person must give the right password, or a right
       OutcomeUnknown            the write was sent and no answer came; .next_step repeats it safely
@@ -443,6 +444,19 @@ class ClaimLost(Fenced):
         LedgerstoneError.__init__(self, f"claim {claim} of session {session} is lost")
         self.session = session
         self.claim = claim
+        self.yours = self.current = 0
+
+
+class WorkInterrupted(ClaimLost):
+    """The queue was interrupted while the claim was held; it is not renewed any more."""
+
+    def __init__(self, session: str, claim: str, reason: str) -> None:
+        LedgerstoneError.__init__(
+            self, f"claim {claim} of session {session} is not renewed: {reason}"
+        )
+        self.session = session
+        self.claim = claim
+        self.reason = reason
         self.yours = self.current = 0
 
 

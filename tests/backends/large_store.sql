@@ -68,8 +68,11 @@ from sessions, generate_series(1, case when number % 100 = 1 then 50 else 2 end)
 insert into ready (number, queue, tenant, priority, due_us)
 select number, 'q', tenant, number % 5, number from sessions;
 
-insert into dead_work (tenant, id, number, dead_us, reason, body)
-select tenant, 'dw' || a || '-' || number, number, a, '', '' from generate_series(1, 3) a, sessions;
+insert into ended_work (tenant, id, number, seq, state, ended_us, reason, body)
+select tenant, 'dw' || a || '-' || number, number, a, 'dead', a, '', ''
+from generate_series(1, 3) a, sessions;
+
+insert into work_sums (tenant, number, dead) select tenant, number, 3 from sessions;
 
 insert into evidence (tenant, session, kind, n, created_us, body)
 select tenant, id, 'trace', a, 1, '' from generate_series(0, 3) a, sessions;

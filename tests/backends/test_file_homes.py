@@ -218,7 +218,7 @@ def test_a_look_for_work_writes_what_it_did_and_no_more(path: Path) -> None:
     assert backend.write(take) is None
     assert len(lines(path / "store.jsonl")) == 1
     for _ in range(2):
-        assert backend.stats().counts["dead_work"] == 2
+        assert backend.stats().counts["ended_work"] == 2
         assert (queued(backend, "parent"), queued(backend, "child")) == ([], [])
         backend.close()
         backend = opened(path)

@@ -113,15 +113,16 @@ OF_S = {
         "claim = 'c'", "claim_fence", "enqueued_us", "seq", "queue = 'q'", "later = 1",
         "priority", "delivery = 'earliest_safe_boundary'", "slot = 'join'", "merge = 'payload'",
         "available_us", "attempts", "max_attempts = null", "backoff_us", "last_error = 'x'",
-        "claim_token = 'x'", "claim_owner = 'eve'", "claimed_us", "claim_expires_us"),
+        "claim_token = 'x'", "claim_owner = 'eve'", "claimed_us", "claim_expires_us",
+        "superseded = 'x'"),
     **changes("tickets", "id = 't1'", "id = 't2'", "tenant = 'red'", "run = 'r2'",
         "status = 'resolved'", "reason = 'fun'", "created_us", "expires_us",
         "body = cast(replace(cast(body as text), 'eur', 'usd') as blob)"),
     **changes("executions", "id = 'x1'", "id = 'x2'", "tenant = 'red'", "call = 'c1'",
         "message = 'm1'", "run = 'r2'", "ticket = 't1'", "status = 'succeeded'", "fence = 1",
         "created_us", "body = cast(replace(cast(body as text), 'mail', 'pale') as blob)"),
-    **changes("dead_work", "number = 1", "id = 'w4'", "dead_us", "reason = 'x'", "body = x'7b7d'",
-        "tenant = 'red'"),
+    **changes("ended_work", "number = 1", "id = 'w4'", "seq", "state = 'superseded'", "ended_us",
+        "reason = 'x'", "body = x'7b7d'", "tenant = 'red'"),
 }  # fmt: skip
 OF_COPY = {
     **changes("nodes", "key = (2 << 32) + 2", "deleted_us"),
@@ -133,7 +134,7 @@ OF_COPY = {
 OF_NOBODY = {
     **changes("documents", "number = 1 and name = 'document'", "number = 77"),
     **changes("notes", "number = 1 and key = 'stars'", "number = 77"),
-    **changes("dead_work", "number = 1", "number = 77"),
+    **changes("ended_work", "number = 1", "number = 77"),
     **changes("executions", "id = 'x1'", "number = 77"),
     **changes("attachments", "id = 'a1'", "uri = 'x'", "intent_us", "committed_us = 1",
         "session = 'c'", "id = 'a2'"),

@@ -41,6 +41,7 @@ from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import turn_hash
 from tests.machine import context_draws, draws, moved, questions, runs, writes
+from tests.machine.ended_rules import EndedRules
 from tests.machine.kept_rules import KeptRules
 from tests.machine.ticket_rules import TicketRules
 from tests.machine.work_rules import WorkRules
@@ -55,7 +56,7 @@ class Differs(AssertionError):
     """The subject answered something else than the model."""
 
 
-class LedgerMachine(TicketRules, WorkRules, KeptRules):
+class LedgerMachine(TicketRules, WorkRules, EndedRules, KeptRules):
     """Subclassed with the two factories by `machine_of`."""
 
     make_model: Make

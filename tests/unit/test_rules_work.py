@@ -66,7 +66,10 @@ def test_exact_ids_are_the_group_or_nothing() -> None:
     rows = [row(1), row(2), row(3)]
     exact = wanted(9, ids=("b1", "b2"))
     assert exact.fits(work.choose(rows, exact).group)
-    assert not wanted(9, ids=("b2",)).fits(work.choose(rows, wanted(9, ids=("b2",))).group)
+    before_others = wanted(9, ids=("b2",))
+    assert before_others.fits(work.choose(rows, before_others).group)
+    rows[0] = row(1, slot="exclusive")
+    assert not before_others.fits(work.choose(rows, before_others).group)
     assert wanted(9, ids=()).size == 0
     assert wanted(0, ids=("b1",)).size == 0
     assert not wanted().fits([])

@@ -29,6 +29,7 @@ from ledgerstone.errors import (
     LedgerstoneError,
     SessionBindingMismatch,
     Timeout,
+    WorkInterrupted,
 )
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.leases import Held
@@ -122,10 +123,13 @@ async def _look(
 async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
     """One heartbeat of a claim whose lease beats; False when there is nothing left to keep.
 
-    ClaimLost when its batches may be somebody else's by now.
+    ClaimLost when its batches may be somebody else's by now, WorkInterrupted when they were called
+    off.
     """
     try:
         await handle.write(renewal_of(handle.tenant, claim, held.ttl_us))
+    except WorkInterrupted:
+        raise
     except ClaimLost:
         # Under the fence of the claim only its own holder can have settled it.
         if held.fence == claim.fence or not await _any_queued(handle, claim):

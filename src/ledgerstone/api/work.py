@@ -23,11 +23,16 @@ from ledgerstone.api.work_hold_async import Taking, WorkHold, taking
 from ledgerstone.commands.work import (
     CancelWork,
     ClaimWork,
+    CountWork,
     DropDead,
     EnqueueWork,
     ExplainWork,
+    InterruptWork,
     ListDead,
+    ListEnded,
+    ListPrunable,
     ListWork,
+    PruneWork,
     ReplayWork,
 )
 from ledgerstone.errors import (
@@ -53,15 +58,23 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    EndedBatch,
+    EndState,
     Holding,
+    Interrupted,
+    OnDuplicate,
+    Order,
     Slot,
     Stuck,
+    WorkCounts,
 )
 
 BatchList: TypeAlias = list[Batch]
 Outcomes: TypeAlias = list[Batch | LedgerstoneError]
 StuckList: TypeAlias = list[Stuck]
 TAKE_MAX = 1000
+PRUNE_ROWS = 1000
+"""How many records one transaction of `prune` removes at most."""
 
 
 class AsyncWork:
@@ -89,11 +102,13 @@ class AsyncWork:
         available_at: Time | None = None,
         max_attempts: int | None = ATTEMPTS_DEFAULT,
         backoff_s: float = intake.BACKOFF_DEFAULT_S,
+        on_duplicate: OnDuplicate = "answer",
     ) -> Batch:
         """Durable before it answers; the same key while queued answers the existing batch.
 
         Lower priorities come first, 0 to 255. `merge` is `never`, `payload` or `group:NAME`.
         A batch that fails `max_attempts` times goes to the dead letters; None: never.
+        `on_duplicate="refuse"`: AlreadyExists while a batch with the key or the id is queued.
         SessionNotFound, SessionDeleted.
         """
         batch = intake.new_batch(
@@ -111,7 +126,13 @@ class AsyncWork:
             max_attempts=max_attempts,
             backoff_s=backoff_s,
         )
-        return await self._handle.write(EnqueueWork(tenant=self._handle.tenant, batch=batch))
+        return await self._handle.write(
+            EnqueueWork(
+                tenant=self._handle.tenant,
+                batch=batch,
+                on_duplicate=intake.on_duplicate_name(on_duplicate),
+            )
+        )
 
     async def enqueue_many(
         self, work: Iterable[tuple[SessionRef, Any]], **how: Unpack[Keywords]
@@ -147,8 +168,9 @@ class AsyncWork:
     ) -> Claim | None:
         """The next group of batches that nobody works on, under a live lease; None without one.
 
-        `ids`: only if the group is exactly these. The same claim `id` again, under the same
-        lease, is the same claim. LeaseExpired, Fenced.
+        `ids`: exactly these, in the order of the queue, if all of them are ready; they may be
+        taken before others, but not before an exclusive one, and an exclusive one comes alone.
+        The same claim `id` again, under the same lease, is the same claim. LeaseExpired, Fenced.
         """
         session, owned = checks.bound(lease, lease)
         claim, token = intake.claim_names(id)
@@ -227,7 +249,10 @@ class AsyncWork:
         )
 
     async def renew(self, claim: Claim, *, ttl_s: float = TTL_S) -> Claim:
-        """The same claim with a later end; ClaimLost when it owns its batches no more."""
+        """The same claim with a later end; ClaimLost when it owns its batches no more.
+
+        WorkInterrupted, a ClaimLost, when the queue was interrupted since.
+        """
         given = intake.claim_record(claim)
         ttl_us = intake.span_us(ttl_s, "ttl_s")
         try:
@@ -283,28 +308,64 @@ class AsyncWork:
         return await self._handle.write(parking_of(self._handle.tenant, given, execution))
 
     async def cancel(
-        self, session: SessionRef | Batch, batch: BatchRef | None = None
+        self,
+        session: SessionRef | Batch,
+        batch: BatchRef | None = None,
+        *,
+        reason: str = intake.CANCELLED,
     ) -> Batch | None:
         """Remove a batch that nobody works on; None when it is gone or being worked on.
 
-        The record of a batch is enough, without the session.
+        The record of a batch is enough, without the session. `ended("cancelled")` lists it with
+        the reason.
         """
         where, id = intake.batch_place(session, batch)
         try:
             return await self._handle.write(
-                CancelWork(tenant=self._handle.tenant, session=where, batch=id)
+                CancelWork(
+                    tenant=self._handle.tenant,
+                    session=where,
+                    batch=id,
+                    reason=intake.error_text(reason, "reason"),
+                )
             )
         except NotSupported:
             return None
 
+    async def interrupt(
+        self, session: SessionRef, *, reason: str = intake.INTERRUPTED
+    ) -> Interrupted:
+        """Call off everything that was enqueued in a session until now.
+
+        In one transaction, what nobody works on is superseded and the epoch of the queue rises.
+        What is being worked on may still be completed; its next renewal is WorkInterrupted, a
+        `hold` block ends with that, and nobody gets it again. SessionNotFound, SessionDeleted.
+        """
+        return await self._handle.write(
+            InterruptWork(
+                tenant=self._handle.tenant,
+                session=checks.session_id(session),
+                reason=intake.error_text(reason, "reason"),
+            )
+        )
+
     async def list(
-        self, session: SessionRef, *, pending: bool = False, missing: Missing = "empty"
+        self,
+        session: SessionRef,
+        *,
+        pending: bool = False,
+        order: Order = "arrival",
+        missing: Missing = "empty",
     ) -> BatchList:
-        """All queued batches in order; `pending`: without those that are being worked on."""
+        """All queued batches; `pending`: without those that are being worked on.
+
+        In the order they came, or with `order="priority"` in the one they are claimed in.
+        """
         query = ListWork(
             tenant=self._handle.tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
+            order=intake.order_name(order),
         )
         try:
             return await self._handle.ask(query, missing)
@@ -325,25 +386,91 @@ class AsyncWork:
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        where = None if session is None else checks.session_id(session)
-        scope = cursors.scope(self._handle.tenant, "dead", where)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListDead(
-                tenant=self._handle.tenant,
-                session=where,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            )
-        )
+        given = self._page_of("dead", session, limit, offset, cursor, total)
+        page = await self._handle.page(ListDead(tenant=self._handle.tenant, **given))
         if not page.has_more:
             return page
         last = page.items[-1]
+        scope = self._scope("dead", given["session"])
         return replace(page, cursor=self._handle.cursor(scope, (last.dead_us, last.id)))
+
+    async def ended(
+        self,
+        state: EndState,
+        *,
+        session: SessionRef | None = None,
+        limit: int = LIMIT_DEFAULT,
+        offset: int = 0,
+        cursor: str | None = None,
+        total: bool = False,
+    ) -> Page[EndedBatch]:
+        """A page of the batches that ended `done`, `cancelled`, `dead` or `superseded`.
+
+        Oldest first, each with its time and reason, until they are pruned. InvalidValue for a
+        foreign cursor. A page has at most 200 items: `Page.limit` is the limit that was applied.
+        """
+        name = intake.state_name(state)
+        given = self._page_of(name, session, limit, offset, cursor, total)
+        page = await self._handle.page(ListEnded(tenant=self._handle.tenant, state=name, **given))
+        if not page.has_more:
+            return page
+        last = page.items[-1]
+        scope = self._scope(name, given["session"])
+        return replace(
+            page,
+            cursor=self._handle.cursor(scope, (last.ended_us, last.id, last.batch.enqueue_seq)),
+        )
+
+    def _page_of(
+        self,
+        state: EndState,
+        session: SessionRef | None,
+        limit: int,
+        offset: int,
+        cursor: str | None,
+        total: bool,
+    ) -> dict[str, Any]:
+        """The fields of a query for a page of ended work."""
+        where = None if session is None else checks.session_id(session)
+        checks.whole(offset, "offset")
+        if cursor is not None and offset:
+            raise InvalidValue("offset", "give an offset or a cursor, not both")
+        after = None
+        if cursor is not None:
+            after = self._handle.cursor_place(self._scope(state, where), cursor)
+        return {
+            "session": where,
+            "limit": checks.page_limit(limit),
+            "offset": offset,
+            "after": after,
+            "total": checks.flag(total, "total"),
+        }
+
+    def _scope(self, state: EndState, session: str | None) -> bytes:
+        return cursors.scope(self._handle.tenant, state, session)
+
+    async def counts(self, session: SessionRef | None = None) -> WorkCounts:
+        """How many batches ended in each state and were not pruned: of a session, or of all.
+
+        Nothing is counted for it: one row per session is read.
+        """
+        where = None if session is None else checks.session_id(session)
+        return await self._handle.ask(CountWork(tenant=self._handle.tenant, session=where))
+
+    async def prune(self, *, older_than_s: float) -> int:
+        """Forget batches that ended longer ago than that, dead letters too; how many they were.
+
+        What is queued stays. In pieces of a bounded size: it may be interrupted, and repeated.
+        """
+        age_us = checks.span_us(older_than_s, "older_than_s")
+        before_us = self._handle.clock.now_us() - age_us
+        pruned = 0
+        given: dict[str, Any] = {"tenant": self._handle.tenant, "before_us": before_us}
+        while sessions := await self._handle.ask(ListPrunable(limit=PRUNE_ROWS, **given)):
+            for session in sessions:
+                command = PruneWork(session=session, limit=PRUNE_ROWS, **given)
+                pruned += await self._handle.write(command)
+        return pruned
 
     async def replay(self, batch: BatchRef) -> Batch:
         """A dead batch goes to the end of its queue again, its attempts forgotten.

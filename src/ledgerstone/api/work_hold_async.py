@@ -14,7 +14,7 @@ from ledgerstone.api.loop_async import finish
 from ledgerstone.api.taking import Request, keep_claim, settle, take, wait_for_work
 from ledgerstone.api.work_take_async import hand_back
 from ledgerstone.clock import monotonic_s
-from ledgerstone.errors import ClaimLost, LedgerstoneError
+from ledgerstone.errors import ClaimLost, LedgerstoneError, WorkInterrupted
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Holding, Taken
 
@@ -77,7 +77,7 @@ class WorkHold:
         if held.lost is not None and not isinstance(held.lost, ClaimLost):
             return
         try:
-            if held.lost is None:
+            if held.lost is None or isinstance(held.lost, WorkInterrupted):
                 await settle(self._handle, claim, error)
         finally:
             if not held.released:

@@ -11,7 +11,7 @@ from ledgerstone.api_sync.commits import give_back, revision_of
 from ledgerstone.api_sync.handle import Handle
 from ledgerstone.api_sync.taking import Request, keep_claim, settle, take, wait_for_work
 from ledgerstone.clock import monotonic_s
-from ledgerstone.errors import ClaimLost, LedgerstoneError
+from ledgerstone.errors import ClaimLost, LedgerstoneError, WorkInterrupted
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Holding, Taken
 
@@ -73,7 +73,7 @@ class WorkHold:
 
     def _let_go(self, held: Held, claim: Claim, error: BaseException | None) -> None:
         try:
-            if held.lost is None:
+            if held.lost is None or isinstance(held.lost, WorkInterrupted):
                 settle(self._handle, claim, error)
         finally:
             if not held.released:

@@ -16,9 +16,15 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    EndedBatch,
+    EndState,
+    Interrupted,
+    OnDuplicate,
+    Order,
     Slot,
     Stuck,
     Taken,
+    WorkCounts,
 )
 
 
@@ -51,15 +57,20 @@ class Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 class EnqueueWork(Command[Batch], frozen=True, kw_only=True):
-    """Durable before it answers; the same source key while queued answers the existing batch."""
+    """Durable before it answers; the same source key while queued answers the existing batch.
+
+    `on_duplicate` "refuse": AlreadyExists for it.
+    """
 
     batch: NewBatch
+    on_duplicate: OnDuplicate = "answer"
 
 
 class ClaimWork(Command[Claim | None], frozen=True, kw_only=True):
     """The next ready group of batches, under a live lease; None when there is none.
 
-    `ids`: only if the group is exactly these, in order. `queue` None: of any queue.
+    `ids`: exactly these batches, if all are ready and no exclusive one stands before them.
+    `queue` None: of any queue.
     The same claim id again under the same fence answers what it owns already.
     """
 
@@ -91,7 +102,10 @@ class TakeWork(Command[Taken | None], frozen=True, kw_only=True):
 
 
 class RenewClaim(Command[Claim], frozen=True, kw_only=True):
-    """A later end for a claim that still owns its batches; ClaimLost otherwise."""
+    """A later end for a claim that still owns its batches; ClaimLost otherwise.
+
+    WorkInterrupted when the queue was interrupted since.
+    """
 
     session: str
     claim: str
@@ -144,6 +158,18 @@ class CancelWork(Command[Batch | None], frozen=True, kw_only=True):
 
     session: str
     batch: str
+    reason: str = "cancelled"
+
+
+class InterruptWork(Command[Interrupted], frozen=True, kw_only=True):
+    """Everything that nobody works on is superseded, and the epoch of the queue rises.
+
+    What is being worked on may still be completed, but it is not renewed, and superseded when it
+    would come back.
+    """
+
+    session: str
+    reason: str = "interrupted"
 
 
 class ReplayWork(Command[Batch], frozen=True, kw_only=True):
@@ -161,11 +187,23 @@ class DropDead(Command[bool], frozen=True, kw_only=True):
     batch: str
 
 
+class PruneWork(Command[int], frozen=True, kw_only=True):
+    """Forget at most `limit` batches of a session that ended before a moment; how many."""
+
+    session: str
+    before_us: int
+    limit: int
+
+
 class ListWork(Query[list[Batch]], frozen=True, kw_only=True):
-    """Queued batches of a session by enqueue_seq; `pending`: without the live-claimed."""
+    """Queued batches of a session; `pending`: without the live-claimed.
+
+    `order`: "arrival" is by enqueue_seq, "priority" the order in which they are claimed.
+    """
 
     session: str
     pending: bool = False
+    order: Order = "arrival"
 
 
 class PeekWork(Query[int | None], frozen=True, kw_only=True):
@@ -185,6 +223,32 @@ class ListDead(Query[Page[DeadBatch]], frozen=True, kw_only=True):
     offset: int = 0
     after: tuple[int, str] | None = None
     total: bool = False
+
+
+class ListEnded(Query[Page[EndedBatch]], frozen=True, kw_only=True):
+    """Batches that ended in a state, oldest first; `after` is the key of the last item of the page
+    before.
+    """
+
+    state: EndState
+    session: str | None = None
+    limit: int = 50
+    offset: int = 0
+    after: tuple[int, str, int] | None = None
+    total: bool = False
+
+
+class ListPrunable(Query[list[str]], frozen=True, kw_only=True):
+    """Sessions with batches that ended before a moment; of each state `limit` batches are seen."""
+
+    before_us: int
+    limit: int
+
+
+class CountWork(Query[WorkCounts], frozen=True, kw_only=True):
+    """Ended batches by state, of one session or of all: one row per session is read."""
+
+    session: str | None = None
 
 
 class ExplainWork(Query[list[Stuck]], frozen=True, kw_only=True):

@@ -13,10 +13,12 @@ from ledgerstone.handlers import (
     copies,
     dead_work,
     embeddings,
+    ended_work,
     evidence,
     executions,
     feed,
     fences,
+    interrupts,
     leases,
     memories,
     message_lists,
@@ -52,8 +54,8 @@ __all__ = ["HANDLERS"]
 
 MODULES = (
     artifacts, attachments, blobs, branches, budgets, claims, context, copies, dead_work,
-    embeddings, evidence, executions, feed, fences, leases, memories, message_lists, messages,
-    node_lists, node_reads, notes, purges, ready, recovery, run_lists, runs, session_lists,
-    session_reads, sessions, stuck, take_work, tickets, time_travel, transfer_in, transfer_out,
-    turns, usage, usage_sums, vacuum, verify, verify_store, work,
+    embeddings, ended_work, evidence, executions, feed, fences, interrupts, leases, memories,
+    message_lists, messages, node_lists, node_reads, notes, purges, ready, recovery, run_lists,
+    runs, session_lists, session_reads, sessions, stuck, take_work, tickets, time_travel,
+    transfer_in, transfer_out, turns, usage, usage_sums, vacuum, verify, verify_store, work,
 )  # fmt: skip

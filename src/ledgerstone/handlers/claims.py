@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
-from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
+from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch, WorkInterrupted
 from ledgerstone.handlers.dead_work import bury
+from ledgerstone.handlers.ended_work import end
 from ledgerstone.handlers.executions import need_execution
 from ledgerstone.handlers.heads import find_head, need_head
 from ledgerstone.handlers.ready import (
@@ -43,6 +45,11 @@ from ledgerstone.rules.work import (
 from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
+
+Settling: TypeAlias = AbandonClaim | FailClaim | ParkClaim
+
+_FIRST_ROWS = 64
+"""How many batches are looked at before more of them are."""
 
 
 @handles(ClaimWork)
@@ -81,7 +88,7 @@ async def choose_work(tx: Tx, head: Head, wanted: Wanted, lines: Sequence[ReadyR
         await _promote(tx, head, queue)
     end = await first_parked(tx, head.number) if queues else None
     spent: list[WorkRow] = []
-    size = wanted.size
+    size = min(wanted.size, _FIRST_ROWS)
     while True:
         rows: list[WorkRow] = []
         for queue in queues:
@@ -90,11 +97,19 @@ async def choose_work(tx: Tx, head: Head, wanted: Wanted, lines: Sequence[ReadyR
         rows = sorted(rows, key=lambda row: row.place)[:size]
         choice = choose(rows, wanted)
         for row in choice.spent:
-            bury(tx, wanted.of, head, row, spent_reason(row))
+            await _take_out(tx, wanted.of, head, row)
         spent += choice.spent
         if choice.ended or len(rows) < size:
             return Choice(choice.group, spent)
         size *= 2
+
+
+async def _take_out(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow) -> None:
+    """Record a batch that is over."""
+    if row.superseded is None:
+        await bury(tx, of, head, row, spent_reason(row))
+    else:
+        end(tx, of, head, [row], "superseded", row.superseded)
 
 
 async def _promote(tx: Tx, head: Head, queue: str) -> None:
@@ -133,6 +148,16 @@ def _store(tx: Tx, head: Head, rows: list[WorkRow]) -> None:
         tx.put(WORK, stored(tx, head, row))
 
 
+async def _put_back(tx: Tx, command: Settling, head: Head, rows: list[WorkRow]) -> list[WorkRow]:
+    """Queue batches again, but for those that were superseded in the meantime."""
+    kept = [row for row in rows if row.superseded is None]
+    _store(tx, head, kept)
+    for row in rows:
+        if row.superseded is not None:
+            await _take_out(tx, (command.tenant, command.session), head, row)
+    return kept
+
+
 async def _need_owned(
     tx: Tx, command: RenewClaim | FailClaim | ParkClaim
 ) -> tuple[Head, list[WorkRow]]:
@@ -149,6 +174,9 @@ async def _need_owned(
 async def renew_claim(tx: Tx, command: RenewClaim) -> Claim:
     """A later end for a claim that still owns its batches."""
     head, rows = await _need_owned(tx, command)
+    for row in rows:
+        if row.superseded is not None:
+            raise WorkInterrupted(command.session, command.claim, row.superseded)
     until_us = tx.now_us + command.ttl_us
     rows = [replace(row, claim_expires_us=max(row.claim_expires_us, until_us)) for row in rows]
     _store(tx, head, rows)
@@ -162,7 +190,7 @@ async def abandon_claim(tx: Tx, command: AbandonClaim) -> bool:
     rows = [] if head is None else await claimed_rows(tx, head, command.claim)
     if head is None or not owns(rows, command.token, head):
         return False
-    _store(tx, head, [abandoned(row, command, tx.now_us) for row in rows])
+    await _put_back(tx, command, head, [abandoned(row, command, tx.now_us) for row in rows])
     await settle_queues(tx, head, [row.queue for row in rows])
     return True
 
@@ -174,11 +202,11 @@ async def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
     kept: list[WorkRow] = []
     for row in rows:
         after = failed(row, command, tx.now_us)
-        if command.bury or row.is_spent:
-            bury(tx, (command.tenant, command.session), head, after, after.last_error or "")
+        if row.superseded is None and (command.bury or row.is_spent):
+            await bury(tx, (command.tenant, command.session), head, after, after.last_error or "")
         else:
             kept.append(after)
-    _store(tx, head, kept)
+    kept = await _put_back(tx, command, head, kept)
     await settle_queues(tx, head, [row.queue for row in rows])
     return [batch_of(command.session, row) for row in kept]
 
@@ -193,6 +221,6 @@ async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
     rows = [parked(row, execution.id, tx.now_us) for row in rows]
     if is_decided(execution):
         rows = [woken(row, tx.now_us) for row in rows]
-    _store(tx, head, rows)
+    rows = await _put_back(tx, command, head, rows)
     await settle_ready(tx, head)
     return [batch_of(command.session, row) for row in rows]

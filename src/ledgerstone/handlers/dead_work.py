@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from ledgerstone.commands.work import DropDead, ListDead, ReplayWork
 from ledgerstone.errors import AlreadyExists, BatchNotFound
-from ledgerstone.handlers.heads import find_head, need_head, save_head
+from ledgerstone.handlers.ended_work import end, ended_page, forget
+from ledgerstone.handlers.heads import need_head, save_head
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import add_batch
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import Batch, DeadBatch
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.work import WorkRow, dead_batch, dead_body, revived
+from ledgerstone.rules.work import WorkRow, dead_batch, revived
 from ledgerstone.tables.sessions import Head
-from ledgerstone.tables.table import Index
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import (
-    DEAD_WORK,
-    DEAD_WORK_BY_SESSION,
-    DEAD_WORK_BY_TIME,
-    WORK,
+    DEAD_WORK_BY_ID,
     WORK_BY_ID,
     WORK_BY_SOURCE,
-    DeadWorkRow,
+    EndedWorkRow,
 )
 
 
-def bury(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow, reason: str) -> None:
-    """Move a batch from the queue to the dead letters; `of` is tenant and session."""
-    tenant, session = of
-    tx.delete(WORK, head.number, row.seq)
-    body = dead_body(session, row)
-    tx.put(DEAD_WORK, DeadWorkRow(tenant, row.id, head.number, tx.now_us, reason, body))
+async def bury(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow, reason: str) -> None:
+    """Move a batch from the queue to the dead letters, over an earlier one of the same id."""
+    for old in await tx.scan(DEAD_WORK_BY_ID, of[0], row.id, head.number):
+        forget(tx, old)
+    end(tx, of, head, [row], "dead", reason)
 
 
 @handles(ReplayWork)
@@ -47,7 +43,7 @@ async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
     twin = None
     if batch.source_key is not None:
         twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
-    _drop(tx, row)
+    forget(tx, row)
     queued = await add_batch(tx, command.tenant, head, revived(batch, keyed=twin is None))
     save_head(tx, head)
     return queued
@@ -58,36 +54,21 @@ async def drop_dead(tx: Tx, command: DropDead) -> bool:
     """Forget a dead batch."""
     row = await _find(tx, command.tenant, command.batch)
     if row is not None:
-        _drop(tx, row)
+        forget(tx, row)
     return row is not None
 
 
-async def _find(tx: Tx, tenant: str, id: str) -> DeadWorkRow | None:
+async def _find(tx: Tx, tenant: str, id: str) -> EndedWorkRow | None:
     """A dead batch by its id: of the oldest session, should several have one."""
-    found = await tx.scan(DEAD_WORK.primary, tenant, id, limit=1)
+    found = await tx.scan(DEAD_WORK_BY_ID, tenant, id, limit=1)
     return found[0] if found else None
-
-
-def _drop(tx: Tx, row: DeadWorkRow) -> None:
-    tx.delete(DEAD_WORK, row.tenant, row.id, row.number)
-
-
-def _record(row: DeadWorkRow) -> DeadBatch:
-    return dead_batch(row.id, row.body, row.reason, row.dead_us)
 
 
 @handles(ListDead)
 async def list_dead(tx: Tx, query: ListDead) -> Page[DeadBatch]:
     """Dead letters, oldest first."""
-    index: Index[DeadWorkRow] = DEAD_WORK_BY_TIME
-    owner: str | int = query.tenant
-    if query.session is not None:
-        head = await find_head(tx, query.tenant, query.session)
-        index, owner = DEAD_WORK_BY_SESSION, 0 if head is None else head.number
-    total = None
-    if query.total:
-        total = len(await tx.scan_columns(index, ("id",), owner))
-    end = query.offset + query.limit
-    rows = await tx.scan(index, owner, after=query.after, limit=end + 1)
-    items = [_record(row) for row in rows[query.offset : end]]
-    return Page(items, len(rows) > end, None, total)
+    return await ended_page(tx, query, "dead", _record)
+
+
+def _record(row: EndedWorkRow) -> DeadBatch:
+    return dead_batch(row.id, row.body, row.reason, row.ended_us)

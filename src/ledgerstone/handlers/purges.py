@@ -27,7 +27,7 @@ from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, STUBS, Head, Pu
 from ledgerstone.tables.table import Index, Table
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.usage import BUDGETS
-from ledgerstone.tables.work import DEAD_WORK, READY
+from ledgerstone.tables.work import ENDED_WORK, READY, WORK_SUMS
 
 
 @handles(PurgeSession)
@@ -107,8 +107,8 @@ async def _hide(tx: Tx, command: PurgeSession, number: int) -> None:
     if command.keep_runs:
         await _keep_runs(tx, command, number)
     # Workers and lists come upon these without the session.
-    await _remove_rows(tx, READY.by_owner(), number)
-    await _remove_rows(tx, DEAD_WORK.by_owner(), number)
+    for table in (READY, ENDED_WORK, WORK_SUMS):
+        await _remove_rows(tx, table.by_owner(), number)
     tx.delete(HEADS, number)
     tx.delete(SESSIONS, number)
     tx.put(PURGED, PurgedRow(command.tenant, number))

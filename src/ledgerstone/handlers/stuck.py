@@ -14,7 +14,7 @@ from ledgerstone.rules.work import later_us
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.tickets import EXECUTIONS_BY_SESSION, TICKETS_BY_SESSION
 from ledgerstone.tables.transaction import Tx
-from ledgerstone.tables.work import DEAD_WORK_BY_SESSION, DEAD_WORK_BY_TIME, READY_DUE, WORK
+from ledgerstone.tables.work import ENDED_WORK_BY_SESSION, ENDED_WORK_BY_TIME, READY_DUE, WORK
 
 
 @handles(ExplainWork)
@@ -33,8 +33,9 @@ async def _overview(tx: Tx, query: ExplainWork) -> list[Stuck]:
     lines = await tx.scan_columns(READY_DUE, ("due_us", "number"), query.tenant)
     heads = await _first_sessions(tx, lines, query.limit, later_us)
     if len(heads) < query.limit:
-        dead = await tx.scan_columns(DEAD_WORK_BY_TIME, ("dead_us", "number"), query.tenant)
-        heads |= await _first_sessions(tx, dead, query.limit, lambda dead_us, _: dead_us)
+        columns = ("ended_us", "number")
+        dead = await tx.scan_columns(ENDED_WORK_BY_TIME, columns, query.tenant, "dead")
+        heads |= await _first_sessions(tx, dead, query.limit, lambda ended_us, _: ended_us)
     found: list[Stuck] = []
     for number, head in list(heads.items())[: query.limit]:
         row = await tx.get(SESSIONS, number)
@@ -73,12 +74,13 @@ async def _situation(tx: Tx, session: str, head: Head) -> Situation:
     executions = await tx.scan_columns(
         EXECUTIONS_BY_SESSION, ("status", "id", "created_us"), number
     )
-    dead = await tx.scan_columns(DEAD_WORK_BY_SESSION, ("id", "dead_us", "reason"), number)
+    columns = ("id", "ended_us", "reason")
+    dead = await tx.scan_columns(ENDED_WORK_BY_SESSION, columns, number, "dead")
     return Situation(
         session,
         head,
         [*await tx.scan(WORK.primary, number)],
         [Waiting(*rest) for status, *rest in tickets if status == "open"],
         [Waiting(*rest) for status, *rest in executions if status == "started"],
-        [Waiting(id, dead_us, None, reason) for id, dead_us, reason in dead],
+        [Waiting(id, ended_us, None, reason) for id, ended_us, reason in dead],
     )

@@ -42,7 +42,6 @@ from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.tickets import EXECUTIONS_BY_SESSION, TICKETS_BY_SESSION
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.usage import BUDGETS_BY_ID
-from ledgerstone.tables.work import DEAD_WORK_BY_SESSION
 
 Fetch = Callable[[Row | None, int], Awaitable[list[Row]]]
 """So many rows that come after a key; fewer only at the end."""
@@ -64,7 +63,6 @@ _SORTED_HERE: dict[str, Index[Any]] = {
     "runs": RUNS.primary,
     "tickets": TICKETS_BY_SESSION,
     "executions": EXECUTIONS_BY_SESSION,
-    "dead_work": DEAD_WORK_BY_SESSION,
 }
 """Tables whose rows no index has by session and id: one that has those of each session."""
 

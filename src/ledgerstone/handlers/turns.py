@@ -65,7 +65,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     check_guard(command.session, head, command.guard, tx.now_us, made=made)
     commit = Commit(command, head, head.moment(tx.now_us), head.revision + 1)
     if command.complete:
-        await complete_claims(tx, command.session, head, command.complete)
+        await complete_claims(tx, head, command)
         commit.effects["completed"] = [one.claim for one in command.complete]
     await graph.open_branch(tx, commit)
     await _open_runs(tx, commit)

@@ -19,6 +19,7 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.verify_check import Check, Place, begin_check
 from ledgerstone.handlers.verify_head import check_head, check_runs, check_values
 from ledgerstone.handlers.verify_records import (
+    check_ended_work,
     check_executions,
     check_tickets,
     check_usage,
@@ -48,6 +49,7 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     await check_head(tx, check)
     check_runs(check)
     await check_work(tx, check)
+    await check_ended_work(tx, check)
     await check_tickets(tx, check)
     await check_executions(tx, check)
     await check_usage(tx, check)

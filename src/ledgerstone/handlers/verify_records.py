@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.verify_check import Check
+from ledgerstone.records.work import END_STATES
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
@@ -11,7 +12,7 @@ from ledgerstone.rules.rows import UsageDay
 from ledgerstone.tables.tickets import EXECUTIONS_BY_SESSION, TICKETS_BY_SESSION
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.usage import CALL_SUMS, USAGE_DAYS
-from ledgerstone.tables.work import READY, WORK
+from ledgerstone.tables.work import ENDED_WORK, READY, WORK, WORK_SUMS
 
 _BODY = ("id", "body")
 
@@ -90,3 +91,19 @@ async def check_work(tx: Tx, check: Check) -> None:
             check.defect("work", f"queue {queue}", detail)
     for queue in sorted(ready):
         check.defect("work", f"queue {queue}", "is in the line of workers and has no work")
+
+
+async def check_ended_work(tx: Tx, check: Check) -> None:
+    """Every ended batch is counted in its state, and none was queued after the last one."""
+    counted = dict.fromkeys(END_STATES, 0)
+    for seq, state in await tx.scan_columns(ENDED_WORK.primary, ("seq", "state"), check.number):
+        if state not in counted:
+            check.defect("work", f"ended batch {seq}", f"unknown state {state!r}")
+            continue
+        counted[state] += 1
+        if seq > check.head.enqueued:
+            check.defect("head", "enqueued", f"{check.head.enqueued}, number {seq} has ended")
+    row = await tx.get(WORK_SUMS, check.number)
+    stored = {state: 0 if row is None else getattr(row, state) for state in END_STATES}
+    if stored != counted:
+        check.defect("count", "work_sums", f"{stored}, counted {counted}")

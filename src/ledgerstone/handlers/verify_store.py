@@ -23,7 +23,7 @@ from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID
 from ledgerstone.tables.table import Key, Table
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.usage import BUDGETS_BY_ID, CALL_SUMS, USAGE_DAYS, USAGE_DAYS_OF_TENANT
-from ledgerstone.tables.work import READY
+from ledgerstone.tables.work import READY, WORK_SUMS
 
 _PAGE_VECTORS = 100
 _PAGE_KEYS = 1000
@@ -175,6 +175,8 @@ async def _check_owners(tx: Tx) -> list[Defect]:
     for number, queue in sorted(await _distinct(tx, READY, "number", "queue")):
         if (number,) not in sessions:
             defects.append(Defect("", "work", f"ready {number}/{queue}", "of no session"))
+    for (number,) in sorted(await _distinct(tx, WORK_SUMS, "number") - sessions):
+        defects.append(Defect("", "work", f"work_sums {number}", "of no session"))
     return defects
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import astuple
 
-from ledgerstone.commands.work import CancelWork, Completion, EnqueueWork, ListWork, NewBatch
-from ledgerstone.errors import ClaimLost, Corrupt
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.errors import AlreadyExists, ClaimLost, Corrupt
 from ledgerstone.handlers.commits import Commit
+from ledgerstone.handlers.ended_work import end
 from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
 from ledgerstone.handlers.registry import handles
-from ledgerstone.records.work import Batch
+from ledgerstone.records.work import Batch, OnDuplicate
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.work import WorkRow, batch_of, has_live_claim, new_row, owns
 from ledgerstone.tables.sessions import Head
@@ -30,10 +32,12 @@ def stored(tx: Tx, head: Head, row: WorkRow) -> StoredRow:
 @handles(EnqueueWork)
 async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
     """Queue a batch once per id and, while queued, once per source key."""
-    return await _enqueue(tx, command.tenant, command.batch)
+    return await _enqueue(tx, command.tenant, command.batch, command.on_duplicate)
 
 
-async def _enqueue(tx: Tx, tenant: str, batch: NewBatch) -> Batch:
+async def _enqueue(
+    tx: Tx, tenant: str, batch: NewBatch, on_duplicate: OnDuplicate = "answer"
+) -> Batch:
     """Enqueue in a session whose head nobody has loaded."""
     head = await need_head(tx, tenant, batch.session)
     check_alive(batch.session, head)
@@ -41,6 +45,8 @@ async def _enqueue(tx: Tx, tenant: str, batch: NewBatch) -> Batch:
     found = await put_batch(tx, tenant, head, batch)
     if head.enqueued != last:
         save_head(tx, head)
+    elif on_duplicate == "refuse":
+        raise AlreadyExists(found.id)
     return found
 
 
@@ -79,16 +85,15 @@ async def enqueue_in_commit(tx: Tx, commit: Commit) -> None:
     commit.effects["enqueued"] = [[batch.session, batch.id] for batch in command.enqueue]
 
 
-async def complete_claims(tx: Tx, session: str, head: Head, claims: tuple[Completion, ...]) -> None:
+async def complete_claims(tx: Tx, head: Head, command: CommitTurn) -> None:
     """Settle claims inside a commit; a lost one rejects the whole commit."""
     queues: set[str] = set()
-    for one in claims:
+    for one in command.complete:
         rows = await claimed_rows(tx, head, one.claim)
         if not owns(rows, one.token, head):
-            raise ClaimLost(session, one.claim)
-        for row in rows:
-            tx.delete(WORK, head.number, row.seq)
-            queues.add(row.queue)
+            raise ClaimLost(command.session, one.claim)
+        end(tx, (command.tenant, command.session), head, rows, "done", f"by turn {command.turn}")
+        queues.update(row.queue for row in rows)
     await settle_queues(tx, head, queues)
 
 
@@ -107,7 +112,7 @@ async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
     row = await tx.find(WORK_BY_ID, head.number, command.batch)
     if row is None or has_live_claim(row, head, tx.now_us):
         return None
-    tx.delete(WORK, head.number, row.seq)
+    end(tx, (command.tenant, command.session), head, [row], "cancelled", command.reason)
     if row.waiting_for is None:
         await settle_queue(tx, head, row.queue)
     else:
@@ -124,4 +129,6 @@ async def list_work(tx: Tx, query: ListWork) -> list[Batch]:
     rows = await tx.scan(WORK.primary, head.number)
     if query.pending:
         rows = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+    if query.order == "priority":
+        rows.sort(key=lambda row: row.place)
     return [batch_of(query.session, row) for row in rows]

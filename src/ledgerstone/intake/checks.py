@@ -14,7 +14,13 @@ from ledgerstone import ids
 from ledgerstone.clock import US_PER_S, to_us
 from ledgerstone.codec import encode_json, is_sha256
 from ledgerstone.commands import FREE, Guard
-from ledgerstone.errors import Fenced, InvalidValue, LeaseExpired, SessionBindingMismatch
+from ledgerstone.errors import (
+    ClaimLost,
+    Fenced,
+    InvalidValue,
+    LeaseExpired,
+    SessionBindingMismatch,
+)
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.executions import Execution
@@ -114,6 +120,8 @@ def guard(
     not_ended(lease)
     if isinstance(lease, Held) and lease.lost is not None:
         lost = lease.lost
+        if isinstance(lost, ClaimLost):
+            raise lost
         current = lost.current if isinstance(lost, Fenced) else lease.fence
         raise Fenced(lease.session, lease.fence, current) from lost
     # Read once: a heartbeat may put a newer grant there between two looks.

@@ -17,8 +17,11 @@ from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
     BOUNDARIES,
     DELIVERIES,
+    END_STATES,
     GROUP,
     NEVER,
+    ON_DUPLICATE,
+    ORDERS,
     PAYLOAD,
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
@@ -29,6 +32,10 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    EndedBatch,
+    EndState,
+    OnDuplicate,
+    Order,
     Slot,
 )
 
@@ -41,8 +48,12 @@ ERROR_CHARS_MAX = 1000
 BACKOFF_DEFAULT_S = 1.0
 DELIVERY_DEFAULT: Delivery = "after_current_turn_commit"
 SLOT_DEFAULT: Slot = "exclusive"
+CANCELLED = "cancelled"
+INTERRUPTED = "interrupted"
+"""The reasons of batches that are cancelled or superseded, when no other is given."""
 
-BatchRef: TypeAlias = str | Batch | DeadBatch
+BatchRef: TypeAlias = str | Batch | DeadBatch | EndedBatch
+_RECORDS = (Batch, DeadBatch, EndedBatch)
 
 
 class Keywords(TypedDict, total=False):
@@ -128,6 +139,21 @@ def boundary_name(value: str) -> Boundary:
     return known  # type: ignore[no-any-return]
 
 
+def state_name(value: str) -> EndState:
+    known: Any = _policy(value, END_STATES, "state")
+    return known  # type: ignore[no-any-return]
+
+
+def order_name(value: str) -> Order:
+    known: Any = _policy(value, ORDERS, "order")
+    return known  # type: ignore[no-any-return]
+
+
+def on_duplicate_name(value: str) -> OnDuplicate:
+    known: Any = _policy(value, ON_DUPLICATE, "on_duplicate")
+    return known  # type: ignore[no-any-return]
+
+
 def span_us(value: object, field: str) -> int:
     """A duration of at most ten years, in microseconds."""
     us = checks.span_us(value, field)
@@ -162,7 +188,7 @@ def claim_names(id: str | None) -> tuple[str, str]:
 
 def batch_id(value: BatchRef) -> str:
     """The id of a batch, given by itself or by a record that has it."""
-    return ids.check_id(value.id if isinstance(value, Batch | DeadBatch) else value, "batch")
+    return ids.check_id(value.id if isinstance(value, _RECORDS) else value, "batch")
 
 
 def batch_ids(values: Iterable[BatchRef] | None) -> tuple[str, ...] | None:
@@ -176,7 +202,7 @@ def batch_ids(values: Iterable[BatchRef] | None) -> tuple[str, ...] | None:
 
 def batch_place(session: SessionRef | Batch, batch: BatchRef | None) -> tuple[str, str]:
     """Session and id of a batch; the record alone says both."""
-    if isinstance(session, Batch | DeadBatch):
+    if isinstance(session, _RECORDS):
         if batch is not None and batch_id(batch) != session.id:
             raise InvalidValue("batch", "one batch is given as the session, and another one")
         return session.session, session.id
@@ -185,13 +211,13 @@ def batch_place(session: SessionRef | Batch, batch: BatchRef | None) -> tuple[st
     return checks.session_id(session), batch_id(batch)
 
 
-def error_text(error: str | BaseException) -> str:
+def error_text(error: str | BaseException, field: str = "error") -> str:
     """Why work failed: "Type: message" of an exception, bounded, and storable everywhere."""
     if isinstance(error, BaseException):
         said = str(error)
         error = f"{type(error).__name__}: {said}" if said else type(error).__name__
     if not isinstance(error, str):
-        raise InvalidValue("error", f"text or an exception expected, got {type(error).__name__}")
+        raise InvalidValue(field, f"text or an exception expected, got {type(error).__name__}")
     cut = error[:ERROR_CHARS_MAX].replace("\0", "\ufffd")
     return cut.encode("utf-8", "replace").decode()
 

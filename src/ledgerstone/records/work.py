@@ -14,6 +14,13 @@ Slot = Literal["join", "exclusive"]
 SLOTS: tuple[Slot, ...] = ("join", "exclusive")
 Boundary = Literal["active_turn_checkpoint", "idle"]
 BOUNDARIES: tuple[Boundary, ...] = ("active_turn_checkpoint", "idle")
+Order = Literal["arrival", "priority"]
+ORDERS: tuple[Order, ...] = ("arrival", "priority")
+OnDuplicate = Literal["answer", "refuse"]
+ON_DUPLICATE: tuple[OnDuplicate, ...] = ("answer", "refuse")
+
+EndState = Literal["done", "cancelled", "dead", "superseded"]
+END_STATES: tuple[EndState, ...] = ("done", "cancelled", "dead", "superseded")
 
 NEVER = "never"
 PAYLOAD = "payload"
@@ -39,6 +46,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     Lower priorities come first. `attempts` counts claims that were not handed back; with
     `max_attempts` of them behind it a batch goes to the dead letters. None: never.
     `waiting_for`: the execution whose outcome must be decided before anybody gets the batch.
+    `superseded`: why nobody gets it any more once the claim on it is over.
     """
 
     session: str
@@ -61,6 +69,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     claim_expires_us: int = 0
     enqueued_us: int = 0
     waiting_for: str | None = None
+    superseded: str | None = None
 
     @property
     def items(self) -> list[Item]:
@@ -120,6 +129,45 @@ class DeadBatch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def session(self) -> str:
         return self.batch.session
+
+
+class EndedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that is not queued any more, and what became of it."""
+
+    batch: Batch
+    state: EndState
+    reason: str
+    ended_us: int
+
+    @property
+    def id(self) -> str:
+        return self.batch.id
+
+    @property
+    def session(self) -> str:
+        return self.batch.session
+
+
+class WorkCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many batches ended in each state and are still recorded.
+
+    `epoch`: how often the queue was interrupted.
+    """
+
+    done: int = 0
+    cancelled: int = 0
+    dead: int = 0
+    superseded: int = 0
+    epoch: int = 0
+
+
+class Interrupted(msgspec.Struct, frozen=True, kw_only=True):
+    """What an interruption found: how many batches it superseded, and those in work."""
+
+    session: str
+    epoch: int
+    superseded: int
+    running: list[Batch]
 
 
 StuckReason = Literal[

@@ -54,7 +54,9 @@ from ledgerstone.commands.work import (
     DropDead,
     EnqueueWork,
     FailClaim,
+    InterruptWork,
     ParkClaim,
+    PruneWork,
     RenewClaim,
     ReplayWork,
     TakeWork,
@@ -112,6 +114,7 @@ NEXT_STEPS: dict[type[Command[Any]], str] = {
             AbandonClaim,
             CancelWork,
             DropDead,
+            PruneWork,
             DeleteUsage,
             DropBudget,
             DeleteMemory,
@@ -159,6 +162,9 @@ NEXT_STEPS: dict[type[Command[Any]], str] = {
     ),
     ClaimWork: "repeat the call with id={id!r}: it is one claim",
     TakeWork: "repeat the call: what was taken is free again when its lease ends",
+    InterruptWork: (
+        "look with work.counts(session) whether the epoch rose, and repeat the call if it did not"
+    ),
     ReplayWork: "repeat the call: BatchNotFound says that it was done",
     PutEmbeddings: "repeat the call with id={id!r}: it is one embedding",
     PutArtifact: "repeat the call with id={id!r}: it is one version",

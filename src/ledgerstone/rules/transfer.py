@@ -105,9 +105,10 @@ OF_A_SESSION = (
         "session seq",
         "queue priority id source_key delivery slot merge available_us max_attempts backoff_us "
         "payloads enqueued_us attempts last_error claim claim_fence claim_token claim_owner "
-        "claimed_us claim_expires_us",
+        "claimed_us claim_expires_us superseded",
     ),
-    _table("dead_work", "session id", "dead_us reason body"),
+    _table("ended_work", "session seq", "id state ended_us reason body"),
+    _table("work_sums", "session", "epoch done cancelled dead superseded"),
     _table("call_sums", "session", "calls succeeded failed duration_ms"),
     _table(
         "usage_days",

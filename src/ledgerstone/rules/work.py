@@ -15,6 +15,7 @@ from ledgerstone.errors import Corrupt
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import (
     DELIVERIES,
+    END_STATES,
     GROUP,
     NEVER,
     SLOTS,
@@ -23,6 +24,7 @@ from ledgerstone.records.work import (
     Claim,
     DeadBatch,
     Delivery,
+    EndedBatch,
     Slot,
 )
 from ledgerstone.rules import leases
@@ -34,6 +36,8 @@ TAKE_ROUNDS = 64
 PEEK_ROWS = TAKE_ROUNDS
 """How many sessions of a priority PeekWork looks at. When all of them are held or deleted, the next
 TakeWork has to put them where they belong, so the answer is a moment that leads to one."""
+QUEUE_ROWS_MAX = 1 << 31
+"""How many batches are looked through for those that a claim names: the whole queue."""
 ERROR_CHARS_MAX = 1000
 BACKOFF_US = 1_000_000
 BACKOFF_US_MAX = 3_600_000_000
@@ -71,6 +75,7 @@ class WorkRow(msgspec.Struct, frozen=True):
     claim_owner: str | None = None
     claimed_us: int = 0
     claim_expires_us: int = 0
+    superseded: str | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -81,6 +86,11 @@ class WorkRow(msgspec.Struct, frozen=True):
     def is_spent(self) -> bool:
         """Whether it had all its attempts."""
         return self.max_attempts is not None and self.attempts >= self.max_attempts
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may claim it any more."""
+        return self.superseded is not None or self.is_spent
 
     @property
     def waiting_for(self) -> str | None:
@@ -141,6 +151,7 @@ def batch_of(session: str, row: WorkRow) -> Batch:
         claim_expires_us=row.claim_expires_us,
         enqueued_us=row.enqueued_us,
         waiting_for=waiting_for,
+        superseded=row.superseded,
     )
 
 
@@ -181,22 +192,28 @@ class Wanted(msgspec.Struct, frozen=True):
     boundary: Boundary
     ids: tuple[str, ...] | None
 
+    @property
+    def most(self) -> int:
+        """How many batches the group has at most."""
+        return self.size if self.ids is None else len(self.ids)
+
     def fits(self, group: list[WorkRow]) -> bool:
         """Whether the group is the one that was asked for."""
-        return bool(group) and self.ids in (None, tuple(row.id for row in group))
+        named = self.ids is None or sorted(self.ids) == sorted(row.id for row in group)
+        return bool(group) and named
 
 
 def wanted_by(command: ClaimWork) -> Wanted:
     """What a claim asks for; of size 0 when it can get nothing."""
     size = command.max_batches
     if size and command.ids is not None:
-        size = len(command.ids)
+        size = QUEUE_ROWS_MAX if command.ids else 0
     of = (command.tenant, command.session)
     return Wanted(of, size, command.queue, command.boundary, command.ids)
 
 
 class Choice(msgspec.Struct):
-    """What a look at the candidates gave: the group, those to bury, and whether that is all."""
+    """What a look at the candidates gave: the group, what is over, and whether that is all."""
 
     group: list[WorkRow]
     spent: list[WorkRow]
@@ -204,25 +221,38 @@ class Choice(msgspec.Struct):
 
 
 def choose(candidates: Iterable[WorkRow], wanted: Wanted) -> Choice:
-    """The next group, from candidates in order (contract 3.4); spent ones do not count."""
+    """The next group, from candidates in order (contract 3.4); spent ones do not count.
+
+    Named batches may be claimed before others of slot "join", whatever they merge with.
+    """
     choice = Choice([], [])
-    group = choice.group
+    group, ids = choice.group, wanted.ids
     for row in candidates:
-        if row.is_spent:
+        if row.is_over:
             choice.spent.append(row)
             continue
-        if not (_joins(group[0], row) if group else _admits(wanted.boundary, row)):
+        if ids is not None and row.id not in ids and row.slot == "join":
+            continue
+        if not _belongs(row, group, wanted):
             choice.ended = True
             break
         group.append(row)
-        if len(group) == wanted.size or row.slot == "exclusive":
+        if len(group) == wanted.most or row.slot == "exclusive":
             choice.ended = True
             break
     return choice
 
 
-def _admits(boundary: Boundary, head: WorkRow) -> bool:
-    return boundary == "idle" or head.delivery == "earliest_safe_boundary"
+def _belongs(row: WorkRow, group: list[WorkRow], wanted: Wanted) -> bool:
+    """Whether the next candidate begins the group, or joins it."""
+    if wanted.ids is None:
+        return _joins(group[0], row) if group else _admits(wanted.boundary, row)
+    is_alone = not group or row.slot == "join"
+    return row.id in wanted.ids and is_alone and _admits(wanted.boundary, row)
+
+
+def _admits(boundary: Boundary, row: WorkRow) -> bool:
+    return boundary == "idle" or row.delivery == "earliest_safe_boundary"
 
 
 def _joins(first: WorkRow, row: WorkRow) -> bool:
@@ -352,16 +382,24 @@ def spent_reason(row: WorkRow) -> str:
 
 
 def dead_body(session: str, row: WorkRow) -> bytes:
-    """A buried batch as it is kept."""
+    """An ended batch as it is kept."""
     return encode_struct(batch_of(session, freed(row)), "batch")
 
 
-def dead_batch(id: str, body: bytes, reason: str, dead_us: int) -> DeadBatch:
-    """A dead letter as it was kept; Corrupt when it does not decode."""
+def ended_batch(id: str, body: bytes, state: str, reason: str, ended_us: int) -> EndedBatch:
+    """An ended batch as it was kept; Corrupt when it does not decode."""
     try:
         batch = decode_struct(_batch, body)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("dead_work", id, "body", str(error)) from None
+        raise Corrupt("ended_work", id, "body", str(error)) from None
+    if state not in END_STATES:
+        raise Corrupt("ended_work", id, "state", f"unknown value {state!r}")
+    return EndedBatch(batch=batch, state=state, reason=reason, ended_us=ended_us)
+
+
+def dead_batch(id: str, body: bytes, reason: str, dead_us: int) -> DeadBatch:
+    """The same of a dead letter."""
+    batch = ended_batch(id, body, "dead", reason, dead_us).batch
     return DeadBatch(batch=batch, reason=reason, dead_us=dead_us)
 
 

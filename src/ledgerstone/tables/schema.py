@@ -13,13 +13,13 @@ from ledgerstone.tables.sessions import DOCUMENTS, HEADS, PURGED, SESSIONS, STUB
 from ledgerstone.tables.table import Table
 from ledgerstone.tables.tickets import EXECUTIONS, TICKETS
 from ledgerstone.tables.usage import BUDGETS, CALL_SUMS, USAGE_DAYS
-from ledgerstone.tables.work import DEAD_WORK, READY, WORK
+from ledgerstone.tables.work import ENDED_WORK, READY, WORK, WORK_SUMS
 
 TABLES: tuple[Table[Any], ...] = (
     SESSIONS, HEADS, NODES, TURNS, BRANCHES, AMENDMENTS, NOTES, CONTENTS, DOCUMENTS, RUNS,
-    KEPT_RUNS, TICKETS, EXECUTIONS, WORK, READY, DEAD_WORK, BLOBS, UPLOADS, CHUNKS, ATTACHMENTS,
-    ARTIFACTS, EVIDENCE, CALL_SUMS, USAGE_DAYS, BUDGETS, MEMORIES, EMBEDDINGS, SPACES, STUBS,
-    PURGED,
+    KEPT_RUNS, TICKETS, EXECUTIONS, WORK, READY, ENDED_WORK, WORK_SUMS, BLOBS, UPLOADS, CHUNKS,
+    ATTACHMENTS, ARTIFACTS, EVIDENCE, CALL_SUMS, USAGE_DAYS, BUDGETS, MEMORIES, EMBEDDINGS, SPACES,
+    STUBS, PURGED,
 )  # fmt: skip
 BY_NAME = {table.name: table for table in TABLES}
 OWNED = tuple(table for table in TABLES if table.owner is not None)

@@ -1,4 +1,4 @@
-"""The queue of each session, the sessions that have work, and dead letters."""
+"""The queue of each session, the sessions that have work, and what became of it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,29 @@ class ReadyRow(msgspec.Struct, frozen=True, gc=False):
     due_us: int
 
 
-class DeadWorkRow(msgspec.Struct, frozen=True, gc=False):
-    """A batch that had all its attempts."""
+class EndedWorkRow(msgspec.Struct, frozen=True, gc=False):
+    """A batch that is not queued any more: done, cancelled, dead or superseded."""
 
+    number: int
+    seq: int
     tenant: str
     id: str
-    number: int
-    dead_us: int
+    state: str
+    ended_us: int
     reason: str
     body: bytes
+
+
+class WorkSumsRow(msgspec.Struct, frozen=True, gc=False):
+    """The ended batches of a session, counted, and how often its queue was interrupted."""
+
+    number: int
+    tenant: str
+    epoch: int = 0
+    done: int = 0
+    cancelled: int = 0
+    dead: int = 0
+    superseded: int = 0
 
 
 WORK = Table(
@@ -72,12 +86,24 @@ WORK_PARKED = WORK.index(
 READY = Table("ready", ReadyRow, ("number", "queue"), owner="number")
 READY_DUE = READY.index("due", "tenant", "queue", "priority", "due_us", "number")
 
-DEAD_WORK = Table(
-    "dead_work",
-    DeadWorkRow,
-    ("tenant", "id", "number"),
+ENDED_WORK = Table(
+    "ended_work",
+    EndedWorkRow,
+    ("number", "seq"),
     owner="number",
-    sealed=("dead_us", "reason", "body"),
+    sealed=("tenant", "id", "state", "ended_us", "reason", "body"),
 )
-DEAD_WORK_BY_TIME = DEAD_WORK.index("time", "tenant", "dead_us", "id")
-DEAD_WORK_BY_SESSION = DEAD_WORK.index("session", "number", "dead_us", "id")
+ENDED_WORK_BY_TIME = ENDED_WORK.index("time", "tenant", "state", "ended_us", "id", "seq")
+ENDED_WORK_BY_SESSION = ENDED_WORK.index("session", "number", "state", "ended_us", "id", "seq")
+DEAD_WORK_BY_ID = ENDED_WORK.index(
+    "dead", "tenant", "id", "number", where="state = 'dead'", holds=lambda row: row.state == "dead"
+)
+
+WORK_SUMS = Table(
+    "work_sums",
+    WorkSumsRow,
+    ("number",),
+    owner="number",
+    sums=("epoch", "done", "cancelled", "dead", "superseded"),
+)
+WORK_SUMS_OF_TENANT = WORK_SUMS.index("tenant", "tenant")

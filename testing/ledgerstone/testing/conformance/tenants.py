@@ -25,6 +25,7 @@ from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.stats import Stats, UsageDeleted
 from ledgerstone.records.usage import Cost, Usage
+from ledgerstone.records.work import WorkCounts
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.conformance.security import FOREIGN as OLDER
 
@@ -176,6 +177,15 @@ FOREIGN |= {
         lambda s: s.session("s").add_adk([{"author": "user"}]),
         SessionNotFound,
     ),
+}
+# What became of work.
+FOREIGN |= {
+    "work.ended": (lambda s: s.work.ended("done").items, []),
+    "work.ended of session": (lambda s: s.work.ended("done", session="s").items, []),
+    "work.counts": (lambda s: s.work.counts(), WorkCounts()),
+    "work.counts of session": (lambda s: s.work.counts("s"), WorkCounts()),
+    "work.prune": (lambda s: s.work.prune(older_than_s=0), 0),
+    "work.interrupt": (lambda s: s.work.interrupt("s"), SessionNotFound),
 }
 # Built on the calls above, or of the operator of the whole store.
 BUILT_ON = {

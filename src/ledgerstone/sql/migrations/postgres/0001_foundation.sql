@@ -18,7 +18,8 @@
 --   executions tool calls: the intent, later the outcome
 --   work       what a session has still to do; `later` 1: not available yet when it was last looked at
 --   ready      one row per session and queue with work: when a worker may take the session
---   dead_work  batches that had their attempts
+--   ended_work batches that are done, cancelled, dead (they had their attempts) or superseded
+--   work_sums  ended batches of a session, counted, and how often its queue was interrupted
 --   blobs      bytes by their SHA-256: where they are, and the sums of their pieces
 --   uploads    keys of bytes that no blob owns: on their way in, or on their way out
 --   chunks     bytes that live in the database, piece by piece
@@ -510,6 +511,7 @@ create table work (
   claim_owner text collate "C",
   claimed_us bigint not null default 0,
   claim_expires_us bigint not null default 0,
+  superseded text collate "C",
   enqueued_us bigint not null,
   seal bigint,
   primary key (number, seq)
@@ -533,18 +535,32 @@ create table ready (
 );
 create index ready_due on ready (tenant, queue, priority, due_us, number);
 
-create table dead_work (
+create table ended_work (
+  number bigint not null,
+  seq bigint not null,
   tenant text collate "C" not null,
   id text collate "C" not null,
-  number bigint not null,
-  dead_us bigint not null,
+  state text collate "C" not null,
+  ended_us bigint not null,
   reason text collate "C" not null,
   body bytea not null,
   seal bigint,
-  primary key (tenant, id, number)
+  primary key (number, seq)
 );
-create index dead_work_time on dead_work (tenant, dead_us, id);
-create index dead_work_session on dead_work (number, dead_us, id);
+create index ended_work_time on ended_work (tenant, state, ended_us, id, seq);
+create index ended_work_session on ended_work (number, state, ended_us, id, seq);
+create index ended_work_dead on ended_work (tenant, id, number) where state = 'dead';
+
+create table work_sums (
+  number bigint primary key,
+  tenant text collate "C" not null,
+  epoch bigint not null default 0,
+  done bigint not null default 0,
+  cancelled bigint not null default 0,
+  dead bigint not null default 0,
+  superseded bigint not null default 0
+) with (fillfactor = 50);
+create index work_sums_tenant on work_sums (tenant);
 
 create table stubs (
   tenant text collate "C" not null,

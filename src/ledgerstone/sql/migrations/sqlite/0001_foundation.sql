@@ -20,7 +20,8 @@
 --   executions tool calls: the intent, later the outcome
 --   work       what a session has still to do; `later` 1: not available yet when it was last looked at
 --   ready      one row per session and queue with work: when a worker may take the session
---   dead_work  batches that had their attempts
+--   ended_work batches that are done, cancelled, dead (they had their attempts) or superseded
+--   work_sums  ended batches of a session, counted, and how often its queue was interrupted
 --   blobs      bytes by their SHA-256: where they are, and the sums of their pieces
 --   uploads    keys of bytes that no blob owns: on their way in, or on their way out
 --   chunks     bytes that live in the database, piece by piece
@@ -309,6 +310,7 @@ create table work (
   claim_owner text,
   claimed_us integer not null,
   claim_expires_us integer not null,
+  superseded text,
   number integer not null,
   later integer not null,
   seal integer,
@@ -333,18 +335,32 @@ create table ready (
 ) strict, without rowid;
 create index ready_due on ready (tenant, queue, priority, due_us, number);
 
-create table dead_work (
+create table ended_work (
+  number integer not null,
+  seq integer not null,
   tenant text not null,
   id text not null,
-  number integer not null,
-  dead_us integer not null,
+  state text not null,
+  ended_us integer not null,
   reason text not null,
   body blob not null,
   seal integer,
-  primary key (tenant, id, number)
+  primary key (number, seq)
 ) strict, without rowid;
-create index dead_work_time on dead_work (tenant, dead_us, id);
-create index dead_work_session on dead_work (number, dead_us, id);
+create index ended_work_time on ended_work (tenant, state, ended_us, id, seq);
+create index ended_work_session on ended_work (number, state, ended_us, id, seq);
+create index ended_work_dead on ended_work (tenant, id, number) where state = 'dead';
+
+create table work_sums (
+  number integer primary key,
+  tenant text not null,
+  epoch integer not null,
+  done integer not null,
+  cancelled integer not null,
+  dead integer not null,
+  superseded integer not null
+) strict;
+create index work_sums_tenant on work_sums (tenant);
 
 create table blobs (
   tenant text not null,
