@@ -17,7 +17,7 @@ import apsw
 from bench.floor_queue import payload
 from bench.work import Turn
 from ledgerstone import Store
-from ledgerstone.backends.sqlite_connection import connect
+from ledgerstone.engines.sqlite.connection import connect
 from ledgerstone.rules.rows import RECENCY_SHIFT
 
 USER: Final = "ada"

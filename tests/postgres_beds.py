@@ -21,7 +21,7 @@ from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
 
 def open_store(url: str, clock: Clock | None = None) -> Backend:
     """A function of its own, since a child process has to find it by name."""
-    from ledgerstone.backends.postgres import open_postgres
+    from ledgerstone.engines.postgres.backend import open_postgres
 
     return open_postgres(url, clock=clock)
 

@@ -44,7 +44,7 @@ HOST_IN_LOCK = re.compile(r"https?://|^\s*--?(i|f|index-url|extra-index-url|find
 QUERY_NAME = re.compile(r"^--\s*name:\s*(\w+)", re.MULTILINE)
 
 TESTING = "testing/ledgerstone/testing/"
-STEERING = ("src/ledgerstone/backends/sqlite", "src/ledgerstone/backends/postgres", TESTING)
+STEERING = ("src/ledgerstone/engines/sqlite/", "src/ledgerstone/engines/postgres/", TESTING)
 """Who may begin and end transactions."""
 GENERATING = (
     "src/ledgerstone/engines/sqlite/",
@@ -262,7 +262,7 @@ def test_files_are_short() -> None:
 
 def test_every_query_is_used() -> None:
     queries = below(("src/ledgerstone/sql/queries/",), ".sql")
-    folders = ("sql", "backends", "engines")
+    folders = ("sql", "engines")
     code = below(tuple(f"src/ledgerstone/{folder}/" for folder in folders), ".py")
     findings = list(unused_queries(queries, code))
     assert not findings, "\n" + "\n".join(findings)
@@ -277,7 +277,7 @@ def test_the_tree_is_not_empty() -> None:
 # --- negative controls: each rule catches its bad sample and lets the good one pass
 
 ANY = "src/ledgerstone/sample.py"
-SQLITE = "src/ledgerstone/backends/sqlite_writer.py"
+SQLITE = "src/ledgerstone/engines/sqlite/writer.py"
 
 BAD: list[tuple[Rule, str, str]] = [
     (file_length, ANY, "x = 1\n" * (FILE_LINES_HARD + 1)),
@@ -287,7 +287,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (module_name, "src/ledgerstone/utils.py", ""),
     (module_name, "src/ledgerstone/core/turns.py", ""),
     (module_name, "tests/test_helpers.py", ""),
-    (module_name, "src/ledgerstone/backends/_base.py", ""),
+    (module_name, "src/ledgerstone/engines/_base.py", ""),
     (unfinished, ANY, "x = 1  # TODO later"),
     (unfinished, ANY, "raise NotImplementedError"),
     (machine_path, ANY, 'x = "/home/ada/store.db"'),

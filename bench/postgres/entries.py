@@ -60,12 +60,12 @@ OURS: Final = Entry(
     title="ours, blocking",
     kind="ours",
     opener="bench.postgres.ours:open_blocking",
-    needs="ledgerstone.backends.postgres",
+    needs="ledgerstone.engines.postgres.backend",
 )
 OURS_ASYNC: Final = Entry(
     key="pg-ours-async",
     title="ours, async",
     kind="ours",
     opener="bench.postgres.ours:open_async",
-    needs="ledgerstone.backends.postgres",
+    needs="ledgerstone.engines.postgres.backend",
 )

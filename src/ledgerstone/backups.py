@@ -9,18 +9,18 @@ from contextlib import closing
 from functools import partial
 
 from ledgerstone.api_sync.store import Store
-from ledgerstone.backends.folder_urls import is_folder
-from ledgerstone.backends.sqlite_read_only import ReadOnlySqlite
-from ledgerstone.backends.store_paths import (
+from ledgerstone.blobs.database import NAME as DATABASE
+from ledgerstone.blobs.directory import Directory
+from ledgerstone.commands.blobs import ListBlobs
+from ledgerstone.connect import Equipment, open_backend
+from ledgerstone.engines.file.urls import is_folder
+from ledgerstone.engines.sqlite.read_only import ReadOnlySqlite
+from ledgerstone.engines.store_paths import (
     StorePaths,
     paths_of,
     put_in_place,
     remove_path,
 )
-from ledgerstone.blobs.database import NAME as DATABASE
-from ledgerstone.blobs.directory import Directory
-from ledgerstone.commands.blobs import ListBlobs
-from ledgerstone.connect import Equipment, open_backend
 from ledgerstone.errors import (
     AlreadyExists,
     BlobNotFound,

@@ -9,9 +9,9 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands.transfer import IsCopyUnfinished
+from ledgerstone.engines.file.urls import folder_path, is_folder
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.ports.backend import Backend
 
@@ -48,11 +48,11 @@ def open_backend(
     if accept_loss and scheme != "sqlite":
         raise NotSupported("accept_loss=", hint="only a SQLite file has a log that can be lost")
     if scheme == "memory":
-        from ledgerstone.backends.memory import open_memory
+        from ledgerstone.engines.memory.backend import open_memory
 
         return open_memory(durability=durability, clock=clock or SystemClock())
     if scheme == "sqlite":
-        from ledgerstone.backends.sqlite import open_sqlite
+        from ledgerstone.engines.sqlite.backend import open_sqlite
 
         return open_sqlite(
             rest, durability=durability, clock=clock or SystemClock(), accept_loss=accept_loss
@@ -61,7 +61,7 @@ def open_backend(
         from ledgerstone.engines.file.backend import open_file
 
         return open_file(rest, durability=durability, clock=clock or SystemClock())
-    from ledgerstone.backends.postgres import open_postgres
+    from ledgerstone.engines.postgres.backend import open_postgres
 
     return open_postgres(
         f"postgresql://{rest}", durability=durability, clock=clock, pool_size=pool_size
@@ -69,20 +69,20 @@ def open_backend(
 
 
 def _open_read_only(scheme: str, rest: str, clock: Clock | None, pool_size: int | None) -> Backend:
-    from ledgerstone.backends.read_only import ReadOnlyBackend, ReadOnlyNearStore
+    from ledgerstone.engines.read_only import ReadOnlyBackend, ReadOnlyNearStore
 
     if scheme == "memory":
         hint = "a new store in memory has nothing to read; open it without"
         raise NotSupported("read_only=True", "memory", hint)
     if scheme == "sqlite":
-        from ledgerstone.backends.sqlite_read_only import open_sqlite_read_only
+        from ledgerstone.engines.sqlite.read_only import open_sqlite_read_only
 
         return open_sqlite_read_only(rest, clock or SystemClock())
     if scheme == "file":
         from ledgerstone.engines.file.read_only import open_file_read_only
 
         return ReadOnlyBackend(open_file_read_only(rest, clock or SystemClock()))
-    from ledgerstone.backends.postgres import open_postgres
+    from ledgerstone.engines.postgres.backend import open_postgres
 
     url = f"postgresql://{rest}"
     server = open_postgres(url, clock=clock, pool_size=pool_size, read_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend
+from ledgerstone.engines.postgres.backend import PostgresBackend
 from tests.backends.planned import opened
 
 

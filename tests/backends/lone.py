@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.postgres_line import Line
 from ledgerstone.commands import Command
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.postgres.planned.line import Line
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run
 from ledgerstone.records.usage import Usage, UsageEntry

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.codec import encode_struct
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import TakeLease
@@ -18,6 +16,8 @@ from ledgerstone.commands.sessions import (
     CreateSession,
 )
 from ledgerstone.commands.turns import CommitTurn, ListTurns, NewNode, VerifySession
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.records.messages import MessageBody
 from ledgerstone.records.parts import Text
 from ledgerstone.records.sessions import Session

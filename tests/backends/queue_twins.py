@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.sqlite import SqliteBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard, Query
 from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
@@ -26,6 +24,8 @@ from ledgerstone.commands.work import (
     RenewClaim,
     TakeWork,
 )
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.sqlite.backend import SqliteBackend
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.sessions import Session

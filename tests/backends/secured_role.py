@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from ledgerstone.backends.postgres_admin import migrate_store
+from ledgerstone.engines.postgres.admin import migrate_store
 from ledgerstone.testing.servers.places import Places
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import SystemClock, monotonic_s
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.sessions import CreateSession, GetSession
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.memory.backend import open_memory
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import StoreClosed
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session

@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 from ledgerstone import Store, system, user
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.context import FindCompaction, ReadContext
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.engines.memory.engine import MemoryEngine
 from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.handlers.context import find_compaction, read_context

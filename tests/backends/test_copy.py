@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from ledgerstone import AsyncStore, Store, Usage, user
-from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.postgres import open_postgres
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.memory.backend import MemoryBackend
+from ledgerstone.engines.postgres.backend import open_postgres
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import NotSupported
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing import movable

@@ -12,7 +12,8 @@ import pytest
 
 from ledgerstone import Store, user
 from ledgerstone.api_sync import nearest
-from ledgerstone.backends import sqlite, sqlite_read_only
+from ledgerstone.engines.sqlite import backend as sqlite
+from ledgerstone.engines.sqlite import read_only as sqlite_read_only
 from ledgerstone.tables.schema import OWNED
 from ledgerstone.tables.sessions import STUBS
 from tests.backends.places import quick_disk

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.postgres_interactive import Interactive
-from ledgerstone.backends.postgres_tx import PgTx
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.engines.file.backend import open_file
 from ledgerstone.engines.file.disk import Disk
+from ledgerstone.engines.postgres.interactive import Interactive
+from ledgerstone.engines.postgres.transaction import PgTx
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.engines.sqlite.writing import WritingRows
 from ledgerstone.testing.servers.places import Places
 

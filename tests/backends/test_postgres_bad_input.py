@@ -10,8 +10,8 @@ import uuid
 import pytest
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.backends.postgres_schema import check_server
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
+from ledgerstone.engines.postgres.opening import check_server
 from ledgerstone.errors import (
     AccessDenied,
     InvalidValue,

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends import postgres_listener
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.sessions import CreateSession, GetSession
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers import listener as postgres_listener
 from ledgerstone.errors import StoreClosed, Unavailable
 from ledgerstone.records.sessions import Session
 from ledgerstone.testing.servers.databases import DatabaseServer

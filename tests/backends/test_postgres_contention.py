@@ -10,12 +10,12 @@ from multiprocessing import get_context
 
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.work import EnqueueWork, ListWork, NewBatch
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.errors import Fenced, LeaseExpired, LeaseHeld, RevisionMoved
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends import postgres_flusher
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.postgres_flusher import BlockingFlusher
-from ledgerstone.backends.postgres_line import Line
 from ledgerstone.commands.work import EnqueueWork, NewBatch, TakeWork
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.postgres.planned import flusher as postgres_flusher
+from ledgerstone.engines.postgres.planned.flusher import BlockingFlusher
+from ledgerstone.engines.postgres.planned.line import Line
 from ledgerstone.errors import OutcomeUnknown, Timeout
 from ledgerstone.records.work import QUEUE_DEFAULT
 from tests.backends.planned import TENANT, TTL_US, commit, make, opened, verified

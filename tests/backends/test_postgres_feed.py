@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.records.feed import FeedEntry
 
 SPAWN = multiprocessing.get_context("spawn")

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from ledgerstone.backends.postgres_flusher import AsyncFlusher
-from ledgerstone.backends.postgres_line import Job
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import ReleaseLease
+from ledgerstone.engines.postgres.planned.flusher import AsyncFlusher
+from ledgerstone.engines.postgres.planned.line import Job
 
 
 class Noting:

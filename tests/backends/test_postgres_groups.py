@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.postgres_line import Line
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease
@@ -27,6 +25,8 @@ from ledgerstone.commands.sessions import (
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import SetBudget
 from ledgerstone.commands.work import EnqueueWork, ListWork, NewBatch
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.postgres.planned.line import Line
 from ledgerstone.errors import (
     AlreadyExists,
     BudgetExceeded,

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import (
     InvalidValue,
     NotSupported,

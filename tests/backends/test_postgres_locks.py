@@ -6,7 +6,6 @@ import typing
 
 import pytest
 
-from ledgerstone.backends.postgres_locks import FLOOR, SPECIAL, locks_of
 from ledgerstone.commands import Command
 from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.sessions import (
@@ -17,6 +16,7 @@ from ledgerstone.commands.sessions import (
     PutSession,
 )
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres.locks import FLOOR, SPECIAL, locks_of
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.sessions import Session
 

@@ -12,16 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends import postgres_lone
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_line import Line
-from ledgerstone.backends.postgres_sections import (
-    CHANGED_RUNS,
-    MOVED_SESSIONS,
-    NEW_DOCUMENTS,
-    NEW_RUNS,
-    USED_DAYS,
-)
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Command, Guard
@@ -30,6 +20,16 @@ from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import DeleteSession, PurgeSession, RestoreSession
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.commands.usage import DeleteUsage, SetBudget
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.planned import lone as postgres_lone
+from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.sections import (
+    CHANGED_RUNS,
+    MOVED_SESSIONS,
+    NEW_DOCUMENTS,
+    NEW_RUNS,
+    USED_DAYS,
+)
 from ledgerstone.errors import (
     AlreadyExists,
     BudgetExceeded,

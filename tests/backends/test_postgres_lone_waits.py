@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend
 from ledgerstone.commands import Guard
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.errors import (
     BudgetExceeded,
     Fenced,

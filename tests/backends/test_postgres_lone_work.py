@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from ledgerstone import ClaimLost, LeaseExpired, SessionDeleted, SessionNotFound, Store
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_line import Line
-from ledgerstone.backends.postgres_take import QueueLine
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.take import QueueLine
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Batch, Claim
 from tests.backends.planned import plain_url

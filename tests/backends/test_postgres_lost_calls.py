@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.postgres_line import Line
-from ledgerstone.backends.postgres_port import ConnectionLost
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.sessions import (
     GetHead,
 )
 from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost
+from ledgerstone.engines.postgres.planned.line import Line
 from ledgerstone.errors import (
     OutcomeUnknown,
 )

@@ -7,9 +7,9 @@ import pytest
 from psycopg import errors, sql
 
 from ledgerstone import Store, user
-from ledgerstone.backends.postgres_partitions import partition
 from ledgerstone.cli.app import run
 from ledgerstone.clock import US_PER_S, ManualClock
+from ledgerstone.engines.postgres.partitions import partition
 from ledgerstone.errors import AccessDenied, NotSupported
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places

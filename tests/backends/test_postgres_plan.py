@@ -9,12 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from ledgerstone.backends.postgres_apply import Asked, Parcel, read_answer, stamp
-from ledgerstone.backends.postgres_heads import Heads, Known, keep_run
-from ledgerstone.backends.postgres_known_rows import MAKES_RUN, USES, Unplanned
-from ledgerstone.backends.postgres_line import Job, takes
-from ledgerstone.backends.postgres_plan import plan
-from ledgerstone.backends.postgres_sections import (
+from ledgerstone.commands import Guard
+from ledgerstone.commands.leases import ReleaseLease, TakeLease
+from ledgerstone.commands.sessions import CreateSession
+from ledgerstone.commands.turns import CommitTurn, NewNode
+from ledgerstone.commands.work import EnqueueWork, NewBatch
+from ledgerstone.engines.postgres.planned.apply import Asked, Parcel, read_answer, stamp
+from ledgerstone.engines.postgres.planned.heads import Heads, Known, keep_run
+from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, USES, Unplanned
+from ledgerstone.engines.postgres.planned.line import Job, takes
+from ledgerstone.engines.postgres.planned.plan import plan
+from ledgerstone.engines.postgres.planned.sections import (
     CHANGED_RUNS,
     MOVED_HEADS,
     MOVED_SESSIONS,
@@ -24,11 +29,6 @@ from ledgerstone.backends.postgres_sections import (
     RAISED_LINES,
     SECTIONS,
 )
-from ledgerstone.commands import Guard
-from ledgerstone.commands.leases import ReleaseLease, TakeLease
-from ledgerstone.commands.sessions import CreateSession
-from ledgerstone.commands.turns import CommitTurn, NewNode
-from ledgerstone.commands.work import EnqueueWork, NewBatch
 from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run

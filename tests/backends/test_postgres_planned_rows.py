@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends import postgres_plan
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_line import Job, Line
-from ledgerstone.backends.postgres_sections import SECTIONS, Section
-from ledgerstone.backends.postgres_take import is_queued
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.planned import plan as postgres_plan
+from ledgerstone.engines.postgres.planned.line import Job, Line
+from ledgerstone.engines.postgres.planned.sections import SECTIONS, Section
+from ledgerstone.engines.postgres.planned.take import is_queued
 from ledgerstone.testing.servers.places import Places
 from tests.backends.hot_commands import SESSIONS, HotCommands
 from tests.backends.lone import outcome

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.engines.statements import Shape

@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_interactive import Interactive
-from ledgerstone.backends.postgres_line import Job
-from ledgerstone.backends.postgres_psycopg import PsycopgConnection
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock, monotonic_s
 from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import ReleaseLease
@@ -25,6 +20,11 @@ from ledgerstone.commands.work import (
     RenewClaim,
     TakeWork,
 )
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers.psycopg import PsycopgConnection
+from ledgerstone.engines.postgres.interactive import Interactive
+from ledgerstone.engines.postgres.planned.line import Job
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.trampoline import run_now

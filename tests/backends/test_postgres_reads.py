@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends import postgres_interactive
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.engines.postgres import brief_reads
+from ledgerstone.engines.postgres import interactive as postgres_interactive
 from ledgerstone.engines.postgres.brief_reads import TAIL_MAX, may_be_brief
 
 

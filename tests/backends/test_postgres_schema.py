@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import postgres_schema
-from ledgerstone.backends.postgres_admin import (
+from ledgerstone.engines.postgres import opening as postgres_schema
+from ledgerstone.engines.postgres.admin import (
     amigrate_within,
     migrate_store,
     migrate_within,

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends.postgres_clock import ServerClock
-from ledgerstone.backends.postgres_flusher import BlockingFlusher
-from ledgerstone.backends.postgres_line import Job, Line
 from ledgerstone.clock import SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
+from ledgerstone.engines.postgres.drivers.clock import ServerClock
+from ledgerstone.engines.postgres.planned.flusher import BlockingFlusher
+from ledgerstone.engines.postgres.planned.line import Job, Line
 from ledgerstone.errors import OutcomeUnknown, Timeout
 
 THREADS, SESSIONS, COMMANDS = 12, 4, 25

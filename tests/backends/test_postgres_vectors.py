@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from ledgerstone import AsyncStore, Store, api, api_sync
-from ledgerstone.backends import postgres_near
-from ledgerstone.backends.postgres import PostgresBackend
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres import near as postgres_near
+from ledgerstone.engines.postgres.backend import PostgresBackend
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import InvalidValue, NotSupported
 from ledgerstone.records.embeddings import Match
 from ledgerstone.testing.servers.places import Places

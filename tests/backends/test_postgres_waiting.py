@@ -18,10 +18,11 @@ import pytest
 
 from ledgerstone import AsyncStore, user
 from ledgerstone.adapters.langgraph import LedgerStore
-from ledgerstone.backends import postgres_flusher, postgres_urls
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_places import Places, wait_in_thread, wait_on_loop
 from ledgerstone.clock import monotonic_s
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers import urls as postgres_urls
+from ledgerstone.engines.postgres.drivers.places import Places, wait_in_thread, wait_on_loop
+from ledgerstone.engines.postgres.planned import flusher as postgres_flusher
 from ledgerstone.errors import Busy, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.servers.proxy import Proxy

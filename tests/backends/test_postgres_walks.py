@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from ledgerstone import Cost, Store, Usage, user
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.testing.servers.places import Places
 
 ROUNDS = 40

@@ -14,11 +14,11 @@ import apsw
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite
-from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.backends.sqlite_connection import setting
-from ledgerstone.backends.sqlite_marks import APPLICATION_ID
-from ledgerstone.backends.sqlite_names import FileNames
+from ledgerstone.engines.sqlite import backend as sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
+from ledgerstone.engines.sqlite.connection import setting
+from ledgerstone.engines.sqlite.marks import APPLICATION_ID
+from ledgerstone.engines.sqlite.names import FileNames
 from ledgerstone.errors import (
     Damaged,
     InvalidValue,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ledgerstone import AlreadyExists, AsyncStore, user
-from ledgerstone.backends.sqlite import SqliteBackend
-from ledgerstone.backends.sqlite_writer import GROUP_MAX
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.sqlite.backend import SqliteBackend
+from ledgerstone.engines.sqlite.writer import GROUP_MAX
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.tables.memories import SPACES, SpaceRow
 from ledgerstone.tables.transaction import Tx

@@ -13,10 +13,10 @@ import apsw
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.commands.feed import FeedEnd
 from ledgerstone.commands.sessions import SweepPurged
 from ledgerstone.engines.sqlite import writing
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.engines.sqlite.writing import WritingRows
 
 SESSIONS = 5

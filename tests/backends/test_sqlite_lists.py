@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store, Usage
-from ledgerstone.backends.sqlite import SqliteBackend, in_snapshot, open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import Query
@@ -22,6 +21,7 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
 )
 from ledgerstone.commands.usage import SummariseUsage
+from ledgerstone.engines.sqlite.backend import SqliteBackend, in_snapshot, open_sqlite
 from ledgerstone.engines.sqlite.reads import OWN
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.usage import Cost

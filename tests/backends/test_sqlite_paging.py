@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.sqlite import SqliteBackend
+from ledgerstone.engines.sqlite.backend import SqliteBackend
 
 LENGTH = 12_000
 CHUNK = 1_000

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.engines.sqlite.rows import statements_of
 from ledgerstone.engines.sqlite.statements import Shape
 from ledgerstone.sql.catalogue import load

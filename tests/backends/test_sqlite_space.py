@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite_writer
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite import writer as sqlite_writer
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import InvalidValue, LedgerstoneError, ReadOnly, StorageFull
 from tests.backends.places import as_nobody, make_read_only, quick_disk, small_disk, under_a_limit
 from tests.crash.plays import commit_of

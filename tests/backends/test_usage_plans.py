@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from ledgerstone import Store, Usage
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.records.usage import Cost
 
 USES = 3

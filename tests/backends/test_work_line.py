@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.leases import TakeLease
 from ledgerstone.commands.sessions import CreateSession, DeleteSession
 from ledgerstone.commands.work import EnqueueWork, NewBatch, PeekWork, TakeWork
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.memory.backend import open_memory
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.work import Taken

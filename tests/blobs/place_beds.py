@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands.blobs import BeginUpload, ForgetUpload
+from ledgerstone.engines.memory.backend import open_memory
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobPlace
 from tests.blobs.servers import BUCKET

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.blobs.object_errors import Said, from_store
 from ledgerstone.blobs.object_urls import may_be_plain, parse
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import SystemClock
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.errors import (
     BackendError,
     InvalidValue,

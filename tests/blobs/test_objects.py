@@ -25,13 +25,13 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.blobs.names import key_name, tenant_name
 from ledgerstone.blobs.object_calls import PART_BYTES, Bucket
 from ledgerstone.blobs.object_urls import parse
 from ledgerstone.blobs.objects import Objects, open_objects
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import SystemClock
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.errors import (
     AlreadyExists,
     InvalidValue,

@@ -10,10 +10,10 @@ from zlib import crc32
 import apsw
 import pytest
 
-from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, ManualClock
 from ledgerstone.engines.file.backend import open_file as open_directory
+from ledgerstone.engines.memory.backend import MemoryBackend
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses

@@ -18,13 +18,14 @@ import msgspec
 import pytest
 
 from ledgerstone import AsyncStore, user
-from ledgerstone.backends import postgres, sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres import backend as postgres
 from ledgerstone.engines.postgres import handling as postgres_handling
+from ledgerstone.engines.sqlite import backend as sqlite
 from ledgerstone.engines.sqlite import reads as sqlite_reads
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.all import HANDLERS

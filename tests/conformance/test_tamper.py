@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from ledgerstone import Node, Opaque, Store, Usage, assistant, user
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.records.reports import Defect
 from ledgerstone.testing.bed import Bed
 

@@ -13,10 +13,10 @@ import apsw
 import pytest
 
 from ledgerstone import Store, Usage, user
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import sha256
 from ledgerstone.commands.blobs import BeginUpload
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.usage import Cost
 from ledgerstone.testing.bed import Bed

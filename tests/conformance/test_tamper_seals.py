@@ -15,8 +15,8 @@ import apsw
 import pytest
 
 from ledgerstone import Node, Store, assistant, user
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.bed import Bed
 from tests.conformance.test_tamper import tamper
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Usage
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.bed import Bed
 from tests.conformance.test_tamper import tamper
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.bed import Bed
 from tests.conformance.test_tamper import tamper
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from ledgerstone import Run, Store, errors, user
-from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, ManualClock
 from ledgerstone.codec import encode_struct
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import CreateSession, GetSession
+from ledgerstone.engines.memory.backend import MemoryBackend
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session
 from ledgerstone.testing.on_loop import OnLoop

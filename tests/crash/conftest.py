@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.testing.faults.commits import commit_of
 from tests.crash.interrupted import within
 

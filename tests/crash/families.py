@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults.processes import Say
 
 THREADS = 4

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ledgerstone.api_sync.store import Store
-from ledgerstone.backends import sqlite_writer
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import ReleaseLease, TakeLease
 from ledgerstone.commands.sessions import CreateSession
+from ledgerstone.engines.sqlite import writer as sqlite_writer
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.messages import user
 from ledgerstone.records.sessions import Session

@@ -17,8 +17,8 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.commands import Command
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.errors import OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.processes import Child

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults.histories import read_back
 from ledgerstone.testing.faults.processes import Child, Target
 from ledgerstone.testing.scoreboard import Scale, Scoreboard

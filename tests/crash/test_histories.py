@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.histories import (
     Acked,

@@ -14,10 +14,10 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.backends.sqlite import SqliteBackend
-from ledgerstone.backends.sqlite_connection import Reader, connect
 from ledgerstone.commands import Guard
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.sqlite.backend import SqliteBackend
+from ledgerstone.engines.sqlite.connection import Reader, connect
 from ledgerstone.errors import OutcomeUnknown, RevisionMoved, Unavailable
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.tables.sessions import SESSIONS

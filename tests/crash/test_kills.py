@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults import victims
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.histories import Found, read_back

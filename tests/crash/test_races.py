@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.commands.sessions import ListSessions
 from ledgerstone.commands.turns import VerifySession
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ids import new_id
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.commits import TENANT, commit_of

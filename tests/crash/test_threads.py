@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, RevisionMoved, Store, user
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.errors import StoreClosed
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.sabotage import AcknowledgesEarly

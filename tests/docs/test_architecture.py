@@ -16,7 +16,7 @@ NAMES = sorted(set(re.findall(r"`([\w./*-]+(?:\.(?:py|sql|json|md|toml)|/))`", T
 @pytest.mark.parametrize("name", NAMES)
 def test_it_exists(name: str) -> None:
     """From the root, from the package, or beside a file that the same line names."""
-    places = [ROOT, PACKAGE, PACKAGE / "backends"]
+    places = [ROOT, PACKAGE]
     for line in TEXT.splitlines():
         if f"`{name}`" in line:
             places += [PACKAGE / folder for folder in re.findall(r"`([\w/]+)/[\w*]+\.\w+`", line)]

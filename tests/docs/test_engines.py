@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import Clock, ManualClock
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.conformance.graph import *  # noqa: F403
 from ledgerstone.testing.conformance.leases import *  # noqa: F403

@@ -18,8 +18,8 @@ from random import Random
 from typing import NamedTuple
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite_writer
-from ledgerstone.backends.sqlite_marks import Log, read_mark
+from ledgerstone.engines.sqlite import writer as sqlite_writer
+from ledgerstone.engines.sqlite.marks import Log, read_mark
 from ledgerstone.errors import Damaged, LedgerstoneError
 from ledgerstone.testing.faults.processes import server
 

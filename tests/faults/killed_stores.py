@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite_writer
+from ledgerstone.engines.sqlite import writer as sqlite_writer
 from ledgerstone.testing.faults.processes import Child, Say
 
 WAIT_S = 60.0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import apsw
 
-from ledgerstone.backends import sqlite
-from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.backends.sqlite_marks import APPLICATION_ID
+from ledgerstone.engines.sqlite import backend as sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
+from ledgerstone.engines.sqlite.marks import APPLICATION_ID
 from ledgerstone.sql.migrate import Migration, migrations
 from ledgerstone.testing.faults.processes import Child, Say
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Query
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Verified
 from ledgerstone.testing.wrappers import Wrapper

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.memory.backend import open_memory
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.linear import Op
 from tests.backends.places import quick_disk

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults import victims
 from ledgerstone.testing.faults.backups import copy_often
 from ledgerstone.testing.scoreboard import Scale, Scoreboard

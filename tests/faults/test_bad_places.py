@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import Damaged, LedgerstoneError, Unavailable
 from ledgerstone.testing.faults.bitflips import Original, grow_with_log, lay_out, verified
 from ledgerstone.testing.faults.sabotage import AcknowledgesEarly

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.attachments import ForgetAttachment, ListAttachments, RecordIntent
 from ledgerstone.commands.blobs import CondemnUpload, DropBlob, ListUnreferenced, ListUploads
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobPlace
 from ledgerstone.tables.blobs import CHUNKS

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.turns import CommitTurn, ListTurns, VerifySession
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.errors import LedgerstoneError, StorageFull
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.storage import checkpoints_often, integrity

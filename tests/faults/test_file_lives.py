@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends import sqlite_entry
+from ledgerstone.engines.sqlite import entry as sqlite_entry
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from tests.backends.places import quick_disk
 from tests.faults.file_lives import Life

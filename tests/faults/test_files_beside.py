@@ -17,8 +17,9 @@ import apsw
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.backends.sqlite_marks import (
+from ledgerstone.commands.turns import ListTurns
+from ledgerstone.engines.sqlite.backend import open_sqlite
+from ledgerstone.engines.sqlite.marks import (
     CLOSED,
     FRAME_HEADER_BYTES,
     LOG_HEADER_BYTES,
@@ -29,8 +30,7 @@ from ledgerstone.backends.sqlite_marks import (
     Log,
     read_mark,
 )
-from ledgerstone.backends.sqlite_restore import alone_with, put_in_place, stamp
-from ledgerstone.commands.turns import ListTurns
+from ledgerstone.engines.sqlite.restore import alone_with, put_in_place, stamp
 from ledgerstone.errors import (
     Busy,
     Corrupt,

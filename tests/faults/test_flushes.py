@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ledgerstone.backends.sqlite import SqliteBackend, open_sqlite
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import ListTurns
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
 from ledgerstone.errors import OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.disk import Disk, Fault

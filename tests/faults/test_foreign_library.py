@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import Corrupt, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.faults.histories import read_back

@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Query
 from ledgerstone.commands.memories import SearchMemories
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.errors import BackendError, LedgerstoneError
 from ledgerstone.records.memories import Forget, Remember
 from ledgerstone.testing.faults.payloads import injections

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import apsw
 import pytest
 
-from ledgerstone.backends import sqlite_connection
 from ledgerstone.commands import Command
+from ledgerstone.engines.sqlite import connection as sqlite_connection
 from ledgerstone.errors import Unavailable
 from ledgerstone.testing.faults.disk import How, Kind
 from ledgerstone.testing.faults.storage import Stage, Tally, fail_everywhere

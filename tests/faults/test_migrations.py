@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import SchemaTooNew
 from ledgerstone.testing.faults.specimen import Reading, fill, read_all
 from ledgerstone.testing.scoreboard import Scoreboard

@@ -19,8 +19,9 @@ import apsw
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import sqlite_entry, sqlite_writer
-from ledgerstone.backends.sqlite_marks import LOGGED, Mark
+from ledgerstone.engines.sqlite import entry as sqlite_entry
+from ledgerstone.engines.sqlite import writer as sqlite_writer
+from ledgerstone.engines.sqlite.marks import LOGGED, Mark
 from ledgerstone.errors import Damaged
 from ledgerstone.testing.faults.processes import Child, Say
 from tests.faults.killed_stores import BAD, WAIT_S, by_cat, killed, texts, write

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import BODY_BYTES_MAX
 from ledgerstone.commands import Query
 from ledgerstone.commands.sessions import ListSessions, SessionFilter
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.errors import BackendError, LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.payloads import canaries, injections, traversals

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.engines.postgres.backend import open_postgres
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.commits import TENANT
 from ledgerstone.testing.faults.histories import read_back

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ledgerstone.backends.postgres import open_postgres
-from ledgerstone.backends.postgres_outcomes import Outcomes
-from ledgerstone.backends.postgres_port import ConnectionLost
+from ledgerstone.engines.postgres.backend import open_postgres
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost
+from ledgerstone.engines.postgres.planned.outcomes import Outcomes
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.postgres_cuts import (
     ANYWHERE,

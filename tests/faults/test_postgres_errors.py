@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends import postgres_interactive
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_errors import repeats, translate
-from ledgerstone.backends.postgres_port import (
+from ledgerstone.commands.sessions import GetHead
+from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres import interactive as postgres_interactive
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers.errors import repeats, translate
+from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     ConnectionLost,
     DeadlineOver,
@@ -21,9 +23,7 @@ from ledgerstone.backends.postgres_port import (
     none_connected,
     to_column,
 )
-from ledgerstone.backends.postgres_urls import parse_target
-from ledgerstone.commands.sessions import GetHead
-from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import (
     AccessDenied,
     BackendError,

@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.errors import OutcomeUnknown, Unavailable
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.testing.faults.cancels import MODES, Mode, cut_everywhere

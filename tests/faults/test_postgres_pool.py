@@ -14,14 +14,14 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from ledgerstone.backends import postgres_pool
-from ledgerstone.backends.postgres import PostgresBackend, open_postgres
-from ledgerstone.backends.postgres_outcomes import Outcomes, Sent
-from ledgerstone.backends.postgres_port import ConnectionLost
 from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import DeleteSession
+from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
+from ledgerstone.engines.postgres.drivers import pool as postgres_pool
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost
 from ledgerstone.engines.postgres.handling import Before
+from ledgerstone.engines.postgres.planned.outcomes import Outcomes, Sent
 from ledgerstone.errors import Busy, LedgerstoneError, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import TENANT, commit_of
 from ledgerstone.testing.on_loop import OnLoop

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.engines.postgres.backend import open_postgres
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.testing.faults.postgres_load import Load
 from ledgerstone.testing.faults.postgres_pooler import Pooler

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.engines.postgres.backend import open_postgres
 from ledgerstone.testing.faults.postgres_load import Load
 from ledgerstone.testing.scoreboard import Line, Scale, Scoreboard
 from ledgerstone.testing.servers.postgres import PostgresServer

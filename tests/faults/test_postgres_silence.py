@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from ledgerstone import Store, user
-from ledgerstone.backends import postgres_psycopg
-from ledgerstone.backends.postgres import open_postgres
+from ledgerstone.engines.postgres.backend import open_postgres
+from ledgerstone.engines.postgres.drivers import psycopg as postgres_psycopg
 from ledgerstone.errors import OutcomeUnknown, Timeout, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.postgres_cuts import COMMIT, PLANNED

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
 from ledgerstone.testing.faults.value_places import JSON_PLACES, TEXT_PLACES, Place

@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from ledgerstone import Store, user
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import (
     Corrupt,
     Damaged,

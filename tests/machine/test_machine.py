@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from ledgerstone.backends.memory import MemoryBackend
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
 from ledgerstone.engines.file.backend import open_file
+from ledgerstone.engines.memory.backend import MemoryBackend
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Reopening, Wrapper
 from tests.machine.ended_rules import without_ended

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import Clock
+from ledgerstone.engines.memory.backend import MemoryBackend
 from tests.oracle.model.model import Model
 
 

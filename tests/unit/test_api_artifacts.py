@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import AsyncStore, Corrupt, Quota, Store, TraceEvent
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.artifacts import NewArtifact, Owner, PutArtifact
 from ledgerstone.commands.blobs import BeginUpload, FinishUpload
+from ledgerstone.engines.memory.backend import open_memory
 
 LONG = bytes(range(256)) * 9000
 

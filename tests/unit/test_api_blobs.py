@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.backends.memory import open_memory
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.blobs.database import Database
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command
@@ -26,6 +24,8 @@ from ledgerstone.commands.blobs import (
     PutChunk,
 )
 from ledgerstone.connect import Equipment
+from ledgerstone.engines.memory.backend import open_memory
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import (
     BlobNotFound,
     InvalidValue,

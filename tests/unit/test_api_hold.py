@@ -19,11 +19,11 @@ from ledgerstone import (
     Store,
     user,
 )
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import ManualClock, SystemClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import RenewLease
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.testing.wrappers import Wrapper
 
 SHORT_S = 0.15

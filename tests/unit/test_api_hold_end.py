@@ -12,10 +12,10 @@ import pytest
 from ledgerstone import AsyncStore, LeaseExpired, Store, user
 from ledgerstone.api import commits
 from ledgerstone.api_sync import commits as commits_sync
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import TakeLease
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.testing.wrappers import Wrapper
 
 SHORT_S = 0.06

@@ -23,11 +23,11 @@ from ledgerstone import (
     user,
 )
 from ledgerstone.api import pages
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.intake.cursors import decode, encode, scope
 from ledgerstone.testing.wrappers import Wrapper
 

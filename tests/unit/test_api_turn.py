@@ -23,10 +23,10 @@ from ledgerstone import (
     user,
 )
 from ledgerstone.api_sync.commits import REPEATS_MAX
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import CommitTurn
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.wrappers import Wrapper
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, ClaimLost, Fenced, Store, Timeout, Unavailable
-from ledgerstone.backends.memory import open_memory
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import RenewClaim, TakeWork
+from ledgerstone.engines.memory.backend import open_memory
 from ledgerstone.records.work import Taken
 from ledgerstone.testing.wrappers import Wrapper
 

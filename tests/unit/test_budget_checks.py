@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ledgerstone import BudgetExceeded, ManualClock, Store, Usage
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.commands import Query
 from ledgerstone.commands.usage import FindBudgets
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.testing.wrappers import Wrapper
 
 

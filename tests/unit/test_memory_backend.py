@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ledgerstone.backends.memory import MemoryBackend, open_memory
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.attachments import CommitAttachments
 from ledgerstone.commands.sessions import CreateSession, GetHead, GetSession
 from ledgerstone.commands.work import CountWork, InterruptWork, ListEnded, ListPrunable, PruneWork
+from ledgerstone.engines.memory.backend import MemoryBackend, open_memory
 from ledgerstone.errors import AlreadyExists, NotSupported, StoreClosed
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend

@@ -9,10 +9,10 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.backends import sqlite
-from ledgerstone.backends.sqlite import open_sqlite
-from ledgerstone.backends.sqlite_connection import connect, setting
-from ledgerstone.backends.sqlite_marks import APPLICATION_ID
+from ledgerstone.engines.sqlite import backend as sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
+from ledgerstone.engines.sqlite.connection import connect, setting
+from ledgerstone.engines.sqlite.marks import APPLICATION_ID
 from ledgerstone.errors import BackendError
 from ledgerstone.sql.migrate import Migration, migrations, newest
 

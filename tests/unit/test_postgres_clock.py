@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledgerstone.backends import postgres_clock
-from ledgerstone.backends.postgres_clock import TRUSTED_S, WINDOW_S, ServerClock
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.postgres.drivers import clock as postgres_clock
+from ledgerstone.engines.postgres.drivers.clock import TRUSTED_S, WINDOW_S, ServerClock
 
 
 class Local:

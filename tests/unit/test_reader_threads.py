@@ -12,14 +12,14 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.backends.brief_reads import MESSAGES_MAX, is_brief
-from ledgerstone.backends.reader_threads import ReaderThreads
-from ledgerstone.backends.sqlite import open_sqlite, read_snapshot
-from ledgerstone.backends.sqlite_connection import Reader
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Query
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetSession
+from ledgerstone.engines.brief_reads import MESSAGES_MAX, is_brief
+from ledgerstone.engines.reader_threads import ReaderThreads
+from ledgerstone.engines.sqlite.backend import open_sqlite, read_snapshot
+from ledgerstone.engines.sqlite.connection import Reader
 
 
 def test_answers_and_errors_come_back_to_who_asked() -> None:
@@ -86,7 +86,7 @@ def test_a_short_read_of_a_locked_file_goes_to_a_thread(
             raise apsw.BusyError("locked")
         return read_snapshot(tx, queries, clock)
 
-    monkeypatch.setattr("ledgerstone.backends.sqlite.read_snapshot", locked_on_the_loop)
+    monkeypatch.setattr("ledgerstone.engines.sqlite.backend.read_snapshot", locked_on_the_loop)
     assert asyncio.run(backend.aread([GetSession(tenant="t", id="s")])) == [None]
     assert readers == ["MainThread", "ledgerstone-reader-0"]
     backend.close()

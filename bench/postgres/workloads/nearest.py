@@ -41,7 +41,7 @@ NUMPY: Final = Entry(
     title="ours, blocking, vectors='numpy'",
     kind="ours",
     opener="bench.postgres.vectors:open_numpy",
-    needs="ledgerstone.backends.postgres",
+    needs="ledgerstone.engines.postgres.backend",
 )
 
 

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ledgerstone.backends.folder_entry import enter
 from ledgerstone.blobs.names import key_name, tenant_name
 from ledgerstone.engines.file.disk import Disk, append_all, let_go, mapped
+from ledgerstone.engines.file.entry import enter
 from ledgerstone.errors import (
     AlreadyExists,
     BlobNotFound,

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ledgerstone.backends.folder_urls import folder_path, is_folder
+from ledgerstone.engines.file.urls import folder_path, is_folder
 from ledgerstone.errors import InvalidValue
 
 if TYPE_CHECKING:

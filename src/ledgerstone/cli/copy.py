@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from ledgerstone import Store
-from ledgerstone.backends.folder_urls import folder_path, is_folder
-from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.cli.failures import INTERRUPTED, CliError
 from ledgerstone.cli.options import AsJson, is_server, local_path, reading
 from ledgerstone.cli.output import (
@@ -23,6 +21,8 @@ from ledgerstone.cli.output import (
     size,
     visible,
 )
+from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.records.transfer import Copied
 
 EXAMPLE = "Example: ledgerstone copy agent.db postgresql://localhost/agents"

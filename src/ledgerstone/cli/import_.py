@@ -18,10 +18,10 @@ from rich.progress import Progress
 from ledgerstone import Store
 from ledgerstone.adapters.importing.frame import IMPORTERS, Import, prepared
 from ledgerstone.adapters.importing.sources import DAMAGED_FILE
-from ledgerstone.backends.folder_urls import folder_path, is_folder
 from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
 from ledgerstone.cli.options import AsJson, is_server, local_path, shown
 from ledgerstone.cli.output import plural, print_json, print_line, print_table
+from ledgerstone.engines.file.urls import folder_path, is_folder
 from ledgerstone.errors import (
     Corrupt,
     InvalidValue,

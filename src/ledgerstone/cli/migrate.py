@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ledgerstone.backends import postgres_admin
-from ledgerstone.backends.postgres_admin import Found
 from ledgerstone.cli.failures import DEFECTS, CliError
 from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
 from ledgerstone.cli.output import print_json, print_line, visible
+from ledgerstone.engines.postgres import admin as postgres_admin
+from ledgerstone.engines.postgres.admin import Found
 
 EXAMPLE = "Example: ledgerstone migrate --store postgresql://db/agents --check"
 

@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import typer
 
 from ledgerstone import Store
-from ledgerstone.backends.folder_urls import folder_path, is_folder
-from ledgerstone.backends.postgres_urls import parse_target
 from ledgerstone.cli.failures import CliError
+from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
 BLOBS_ENVIRONMENT = "LEDGERSTONE_BLOBS"

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ledgerstone.backends.postgres_partitions import Partitions, partition
 from ledgerstone.cli.failures import CliError
 from ledgerstone.cli.gc import seconds
 from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
 from ledgerstone.cli.output import plural, print_json, print_line
 from ledgerstone.clock import US_PER_S, SystemClock
+from ledgerstone.engines.postgres.partitions import Partitions, partition
 
 EXAMPLE = "Example: ledgerstone partition --store postgresql://db/agents --drop-older-than 26w"
 

@@ -9,7 +9,7 @@ from ledgerstone.commands import Command, Query
 
 
 class Engine(Protocol):
-    """An engine for backends.memory.MemoryBackend, which has the lock and the waiting."""
+    """An engine for engines.memory.backend.MemoryBackend, which has the lock and the waiting."""
 
     @property
     def changed(self) -> bool:

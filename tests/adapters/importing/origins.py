@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from tests.adapters.langgraph.graphs import programmable, thread
 
 WORDS = ("say", "call", "facts", "inner", "fan", "edit", "trim", "both", "ask")

@@ -26,7 +26,7 @@ from ledgerstone import Store
 from ledgerstone.adapters.importing.langgraph_source import Write
 from ledgerstone.adapters.importing.langgraph_threads import Imported, import_sessions, in_place
 from ledgerstone.adapters.langgraph import LedgerSaver
-from ledgerstone.backends.postgres_urls import parse_target
+from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import Corrupt, NotADatabase, NotSupported, Unavailable
 from tests.adapters.importing.origins import (
     EDITS,

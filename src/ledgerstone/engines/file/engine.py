@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.changes import Changes
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import PurgeSession
+from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.file.cleaning import Cleaned, clean
 from ledgerstone.engines.file.closed import CLOSED, write_closed
 from ledgerstone.engines.file.disk import append_all, from_os, let_go, mapped

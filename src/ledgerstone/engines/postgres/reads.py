@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ledgerstone.backends.postgres_port import Texts, to_column
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import CountSessions, GetDocument, GetDocuments, ListSessions
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
+from ledgerstone.engines.postgres.drivers.port import Texts, to_column
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.verify import verify_store
 from ledgerstone.engines.session_lists import count_sessions, list_sessions

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from ledgerstone.backends.postgres_port import Blobs, Ints, Texts, to_column
+from ledgerstone.engines.postgres.drivers.port import Blobs, Ints, Texts, to_column
 from ledgerstone.engines.statements import (
     ORD_MASK,
     Lookups,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ledgerstone.backends.postgres_port import Ints
+from ledgerstone.engines.postgres.drivers.port import Ints
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID

@@ -9,7 +9,6 @@ import pytest
 
 from ledgerstone import user
 from ledgerstone.api_sync.store import Store
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.transfer import (
@@ -19,6 +18,7 @@ from ledgerstone.commands.transfer import (
     ImportRows,
     Row,
 )
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.errors import CopyConflict, CopyDisturbed, Fenced, InvalidValue
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.leases import Lease

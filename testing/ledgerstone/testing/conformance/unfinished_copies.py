@@ -9,8 +9,8 @@ import pytest
 
 from ledgerstone import user
 from ledgerstone.api_sync.store import Store
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.errors import CopyConflict, CopyDisturbed
 from ledgerstone.testing import movable
 from ledgerstone.testing.bed import Bed

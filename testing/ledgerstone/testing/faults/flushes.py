@@ -19,7 +19,7 @@ from random import Random
 
 import msgspec
 
-from ledgerstone.backends.sqlite import open_sqlite
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.testing.faults.commits import commit_of
 from ledgerstone.testing.faults.disk import Fault, Operation
 from ledgerstone.testing.faults.storage import Stage, Tally, examine, lived, survivor

@@ -23,9 +23,9 @@ PRELOAD = [
     "ledgerstone",
     "ledgerstone.testing.faults.victims",
     "ledgerstone.testing.faults.races",
-    "ledgerstone.backends.postgres",
-    "ledgerstone.backends.postgres_psycopg",
-    "ledgerstone.backends.postgres_asyncpg",
+    "ledgerstone.engines.postgres.backend",
+    "ledgerstone.engines.postgres.drivers.psycopg",
+    "ledgerstone.engines.postgres.drivers.asyncpg",
 ]
 JOIN_S = 30.0
 

@@ -16,8 +16,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.processes import Child, Say

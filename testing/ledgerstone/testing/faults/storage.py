@@ -23,9 +23,9 @@ from random import Random
 import apsw
 import msgspec
 
-from ledgerstone.backends import sqlite_writer
-from ledgerstone.backends.sqlite import open_sqlite
 from ledgerstone.clock import ManualClock
+from ledgerstone.engines.sqlite import writer as sqlite_writer
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.faults.commits import TENANT

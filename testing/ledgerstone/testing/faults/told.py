@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.backends.memory import MemoryBackend
 from ledgerstone.clock import US_PER_S, ManualClock
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.attachments import GetAttachment
@@ -38,6 +37,7 @@ from ledgerstone.commands.sessions import (
 from ledgerstone.commands.tickets import ListTickets, TicketFilter
 from ledgerstone.commands.turns import CommitTurn, ListTurns, VerifySession
 from ledgerstone.commands.work import ExplainWork, ListDead, ListWork, PeekWork
+from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.errors import (
     BackendError,
     Damaged,

@@ -47,7 +47,7 @@
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
 -- touches the same few pages (docs/adr/0006).
 
--- The first table: its row is read from page 2 without SQLite (backends/sqlite_marks.py).
+-- The first table: its row is read from page 2 without SQLite (engines/sqlite/marks.py).
 create table generation (
   mark blob not null
 ) strict;

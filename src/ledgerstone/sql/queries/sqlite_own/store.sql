@@ -1,4 +1,4 @@
--- Which log belongs to a file (backends/sqlite_marks.py).
+-- Which log belongs to a file (engines/sqlite/marks.py).
 
 -- name: write_mark(mark)
 update generation set mark = :mark

@@ -1,1 +1,0 @@
-"""Places that keep sessions; each implements the port in ports/backend.py."""

@@ -1,0 +1,427 @@
+"""PostgreSQL: many processes on many machines, one database."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ledgerstone.clock import Clock, SystemClock, monotonic_s
+from ledgerstone.commands import Command, Query
+from ledgerstone.engines.postgres.changes import PostgresChanges
+from ledgerstone.engines.postgres.drivers.clock import ServerClock
+from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
+from ledgerstone.engines.postgres.drivers.joined import Joiner
+from ledgerstone.engines.postgres.drivers.places import Patience
+from ledgerstone.engines.postgres.drivers.pool import Pool
+from ledgerstone.engines.postgres.drivers.port import PgDriver
+from ledgerstone.engines.postgres.drivers.urls import Target, parse_target
+from ledgerstone.engines.postgres.facts import check_durability, read_facts, warnings_of
+from ledgerstone.engines.postgres.interactive import Interactive
+from ledgerstone.engines.postgres.near import Near
+from ledgerstone.engines.postgres.opening import DIALECT, check_server, prepare_schema
+from ledgerstone.engines.postgres.planned.flusher import (
+    AsyncFlusher,
+    BlockingFlusher,
+    Gathering,
+    Slow,
+)
+from ledgerstone.engines.postgres.planned.line import Line, takes
+from ledgerstone.engines.postgres.planned.take import QueueLine, is_queued
+from ledgerstone.engines.postgres.planned.together import await_together, write_together
+from ledgerstone.engines.postgres.refusals import (
+    check_feed,
+    check_rights,
+    check_security,
+)
+from ledgerstone.errors import (
+    InvalidValue,
+    LedgerstoneError,
+    NotSupported,
+    OutcomeUnknown,
+    StoreClosed,
+)
+from ledgerstone.ports.backend import Progress
+from ledgerstone.records.embeddings import Space, VectorRow
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.cursors import cursor_key
+from ledgerstone.trampoline import run_now
+
+if TYPE_CHECKING:
+    import asyncio
+
+A = TypeVar("A")
+DURABILITIES = ("power", "process")
+HEAD_WAIT_MS = 2000
+
+
+def open_postgres(
+    url: str,
+    *,
+    durability: str | None = None,
+    clock: Clock | None = None,
+    pool_size: int | None = None,
+    read_only: bool = False,
+) -> PostgresBackend:
+    """Connect, look at the server, make or migrate the schema; refuses less than was asked for.
+
+    `read_only`: the schema stays as it is, a role that may only read is enough, and the server
+    refuses every write of these connections.
+    """
+    level = durability or "power"
+    if level not in DURABILITIES:
+        raise InvalidValue("durability", f"postgresql knows power and process, not {level!r}")
+    target = parse_target(url, pool_size)
+    if read_only:
+        target = msgspec.structs.replace(target, read_only=True, migrate=False)
+    # A test's clock stands in for the database's own.
+    stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
+    face = Face(blocking_driver, BlockingFlusher, target, stand_in, known=False)
+    try:
+        key = run_now(_inspect(face, target, level))
+    except LedgerstoneError:
+        face.close()
+        raise
+    except FOREIGN as error:
+        face.close()
+        raise translate(error, target.shown) from error
+    return PostgresBackend(target, level, stand_in, face, key)
+
+
+async def _inspect(face: Face, target: Target, level: str) -> bytes:
+    """Refuse a server that will not do, prepare the schema, read the key of cursors."""
+    ends_s = monotonic_s() + target.connect_timeout_s
+    connection = await face.pool.borrow(ends_s)
+    try:
+        facts = await read_facts(connection, target.statement_timeout_s)
+        check_server(facts.version)
+        check_durability(facts, level, target.shown)
+        limit_s = target.statement_timeout_s
+        await prepare_schema(connection, target.schema, limit_s, may_migrate=target.migrate)
+        if not target.read_only:
+            await check_rights(connection, target.shown, limit_s)
+            await check_feed(connection, target.shown, limit_s)
+        await check_security(connection, target.shown, limit_s, asked=target.rls)
+        halves = await connection.fetch(load(DIALECT)["cursor_key"].text, (), limit_s)
+        return cursor_key(halves)
+    finally:
+        face.pool.give_back(connection)
+
+
+class Face:
+    """The connections of one colour: of all blocking threads, or of one event loop.
+
+    `hot` has a connection of its own, so that readers cannot starve it.
+    """
+
+    def __init__(
+        self,
+        make_driver: Callable[[Target, int], PgDriver],
+        make_flusher: Callable[[Gathering, Slow], Any],
+        target: Target,
+        clock: Clock | None,
+        *,
+        known: bool,
+    ) -> None:
+        limit_s = target.statement_timeout_s
+        self.clock = ServerClock(clock)
+        self.anchor: AsyncGenerator[None, None] | None = None
+        patience = Patience(limit_s, target.connect_timeout_s, target.strict)
+        self.pool = Pool(make_driver(target, target.pool_size), patience, known=known)
+        self.slow = Interactive(self.pool, target.shown, self.clock, brief=not target.rls)
+        # What waits for a head waits for all that is behind it.
+        hot = msgspec.structs.replace(target, lock_timeout_ms=HEAD_WAIT_MS)
+        self._hot_pool = Pool(make_driver(hot, 1), patience, known=True)
+        line = Line(
+            self._hot_pool,
+            limit_s,
+            self.clock,
+            rls=target.rls,
+            lone=target.prepare,
+            strict=target.strict,
+        )
+        self.slow.heads = line.heads
+        self.hot = make_flusher(line, self.slow)
+        self._queue_pool = Pool(make_driver(target, 1), patience, known=True)
+        lone = target.prepare and not target.rls
+        queue = QueueLine(
+            self._queue_pool,
+            limit_s,
+            self.clock,
+            line.heads,
+            line.claims,
+            lone=lone,
+            strict=target.strict,
+        )
+        self.queue = make_flusher(queue, self.slow)
+
+    def fast(self, command: Command[Any]) -> Any:
+        """What carries the command out in one round trip; None when nothing does."""
+        if takes(command):
+            return self.hot
+        return self.queue if is_queued(command) else None
+
+    async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
+        """What a command will answer, when it is its turn; cancelled before, it is not begun."""
+        begun: asyncio.Future[Any] = await (self.fast(command) or self.slow).begin(command)
+        return begun
+
+    def close(self) -> None:
+        self._hot_pool.close()
+        self._queue_pool.close()
+        self.pool.close()
+
+
+def blocking_driver(target: Target, size: int = 1) -> PgDriver:
+    """NotSupported when it is not installed."""
+    try:
+        from ledgerstone.engines.postgres.drivers.psycopg import PsycopgDriver
+    except ImportError as error:
+        raise _driver_missing("psycopg") from error
+    return PsycopgDriver(target, size)
+
+
+def async_driver(target: Target, size: int = 1) -> PgDriver:
+    """The same for the running event loop."""
+    try:
+        from ledgerstone.engines.postgres.drivers.asyncpg import AsyncpgDriver
+    except ImportError as error:
+        raise _driver_missing("asyncpg") from error
+    return AsyncpgDriver(target, size)
+
+
+def _driver_missing(name: str) -> NotSupported:
+    return NotSupported(
+        "postgresql:// stores", hint=f"{name} is missing: pip install 'ledgerstone[postgres]'"
+    )
+
+
+class PostgresBackend:
+    """A store in one schema of a database."""
+
+    def __init__(
+        self, target: Target, durability: str, clock: Clock | None, face: Face, key: bytes
+    ) -> None:
+        self._target = target
+        self._clock = clock
+        self._pid = os.getpid()
+        self.cursor_key = key
+        self._blocking = face
+        self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
+        self._making = threading.Lock()
+        self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
+        self._joiner = Joiner(target, face.clock)
+        self._near = Near(target.shown, target.statement_timeout_s)
+        self._closed = False
+        self._capabilities = Capabilities(
+            name="postgres", durability=durability, multi_process=True, requires_network=True
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def write(self, command: Command[A]) -> A:
+        self._check_usable()
+        face = self._blocking
+        fast = face.fast(command)
+        try:
+            answer: A = run_now(face.slow.write(command)) if fast is None else fast.write(command)
+        except OutcomeUnknown as error:
+            error.spent = True
+            raise
+        self._changes.tell_of(answer)
+        return answer
+
+    async def awrite(self, command: Command[A]) -> A:
+        """Cancelling the wait does not touch a command that has begun."""
+        try:
+            answer: A = await (await self._face().begin(command))
+        except OutcomeUnknown as error:
+            error.spent = True
+            raise
+        self._changes.tell_of(answer)
+        return answer
+
+    def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        self._check_usable()
+        return self._told(write_together(self._blocking, commands))
+
+    async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
+        """Cancelling the wait touches none that has begun."""
+        return self._told(await await_together(self._face(), commands))
+
+    def _told(self, found: list[Any]) -> list[Any]:
+        for one in found:
+            if isinstance(one, OutcomeUnknown):
+                one.spent = True
+            elif not isinstance(one, LedgerstoneError):
+                self._changes.tell_of(one)
+        return found
+
+    def join(self, command: Command[A], connection: object) -> A:
+        self._check_usable()
+        joiner, ask = self._joiner, self._blocking.slow.ask
+        theirs = joiner.blocking(connection)
+        answer: A = run_now(joiner.join(command, theirs, partial(ask, "server_identity")))
+        return answer
+
+    async def ajoin(self, command: Command[A], connection: object) -> A:
+        joiner, ask = self._joiner, self._face().slow.ask
+        theirs = joiner.on_loop(connection)
+        answer: A = await joiner.join(command, theirs, partial(ask, "server_identity"))
+        return answer
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self._check_usable()
+        return run_now(self._blocking.slow.read(queries))
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        return await self._face().slow.read(queries)
+
+    def prepare_near(self, make: bool) -> bool:
+        self._check_usable()
+        if make:
+            run_now(self._near.make(self._blocking.pool))
+        return run_now(self._near.is_there(self._blocking.pool))
+
+    def near(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None:
+        self._check_usable()
+        pool = self._blocking.pool
+        return run_now(self._near.nearest(pool, tenant, space, kind, query, most))
+
+    async def anear(
+        self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
+    ) -> list[VectorRow] | None:
+        return await self._near.nearest(self._face().pool, tenant, space, kind, query, most)
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    def tenants(self) -> list[str]:
+        self._check_usable()
+        if self._target.rls:
+            hint = "row-level security shows one at a time; open with a role that has BYPASSRLS"
+            raise NotSupported("a list of all tenants", "postgres", hint)
+        return [row[0] for row in run_now(self._blocking.slow.ask("list_tenants"))]
+
+    def backup(self, target: str, progress: Progress) -> None:
+        hint = (
+            "use the server's own tools (pg_dump, or a base backup with its write-ahead log), or "
+            "`ledgerstone copy` into a file; see docs/backup.md"
+        )
+        raise NotSupported("backup", "postgres", hint)
+
+    def health(self) -> Health:
+        self._check_usable()
+        return run_now(self._health())
+
+    async def _health(self) -> Health:
+        slow = self._blocking.slow
+        try:
+            connection = await slow.pool.borrow()
+            try:
+                facts = await read_facts(connection, self._target.statement_timeout_s)
+            finally:
+                slow.pool.give_back(connection)
+        except FOREIGN as error:
+            raise translate(error, self._target.shown) from error
+        version = (await slow.ask("store_version"))[0][0]
+        return Health(
+            backend="postgres",
+            ok=True,
+            durability=self._capabilities.durability,
+            schema=version,
+            version=facts.shown_version,
+            warnings=warnings_of(facts, self._capabilities.durability),
+        )
+
+    def stats(self) -> StoreStats:
+        self._check_usable()
+        slow = self._blocking.slow
+        counts = run_now(slow.ask("count_rows"))[0]
+        sizes = run_now(slow.ask("database_sizes"))[0]
+        return StoreStats(
+            counts=dict(zip(("sessions", "nodes", "turns"), counts, strict=True)),
+            sizes_bytes={"database": int(sizes[0]), "tables": int(sizes[1])},
+        )
+
+    def close(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            # In a forked child the connections belong to the parent: leave them alone.
+            self._closed = True
+            return
+        self._closed = True
+        self._changes.close()
+        with self._making:
+            faces = list(self._faces.items())
+            self._faces.clear()
+        for loop, face in faces:
+            _close_on(loop, face)
+        self._blocking.close()
+
+    def _face(self) -> Face:
+        """The connections of the running loop."""
+        import asyncio
+
+        self._check_usable()
+        loop = asyncio.get_running_loop()
+        face = self._faces.get(loop)
+        if face is None:
+            with self._making:
+                for other in [other for other in self._faces if other.is_closed()]:
+                    del self._faces[other]
+                face = self._faces[loop] = Face(
+                    async_driver, AsyncFlusher, self._target, self._clock, known=True
+                )
+            face.anchor = _until_the_loop_ends(face)
+            with suppress(StopIteration):
+                face.anchor.__anext__().send(None)
+        return face
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._target.shown} is closed")
+        if os.getpid() != self._pid:
+            raise StoreClosed("this store was opened before a fork; open it again in the child")
+
+
+async def _until_the_loop_ends(face: Face) -> AsyncGenerator[None, None]:
+    """asyncio.run closes generators that were begun on its loop: so ends a face with its loop."""
+    try:
+        yield
+    finally:
+        face.close()
+
+
+def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:
+    """Connections of a loop are closed on it; those of a loop that ended are gone already."""
+    import asyncio
+
+    if loop.is_closed():
+        return
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is loop or not loop.is_running():
+        face.close()
+    else:
+        loop.call_soon_threadsafe(face.close)

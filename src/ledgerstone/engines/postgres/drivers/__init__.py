@@ -1,0 +1,1 @@
+"""Connections of the two drivers, and what is theirs alone."""

@@ -1,0 +1,291 @@
+"""Taking, claiming and keeping claims in one round trip, many commands in one call.
+
+The functions in sql/functions/postgres/take.sql do what the handlers do. What they do not do (bury,
+refuse, answer a claim that stands already) they leave alone, and the command goes the slow way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ledgerstone.clock import monotonic_s
+from ledgerstone.commands import Command
+from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
+from ledgerstone.engines.postgres.drivers.clock import ServerClock
+from ledgerstone.engines.postgres.drivers.pool import Pool
+from ledgerstone.engines.postgres.drivers.port import (
+    BadText,
+    ConnectionLost,
+    NotConnected,
+    ServerSaid,
+)
+from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
+from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
+from ledgerstone.engines.postgres.planned.claims import Claims
+from ledgerstone.engines.postgres.planned.heads import Heads, Known
+from ledgerstone.engines.postgres.planned.line import Job, time_left_s
+from ledgerstone.engines.postgres.transaction import statements
+from ledgerstone.errors import LedgerstoneError
+from ledgerstone.records.work import Claim, Taken
+from ledgerstone.rules.work import WorkRow, claim_of
+from ledgerstone.sql.tx import Row
+from ledgerstone.tables.sessions import Head
+
+GROUP_MAX = 128
+SENDS_MAX = 3
+_AGAIN = frozenset({"40001", "40P01"})
+_HEAD, _TIP = 4, 4 + HEAD_COLUMNS
+_BATCH = _TIP + 1
+_BORDER, _NULL = "\x1f", "\x1e"
+_UNSAFE = ("\0", "\x01", _BORDER, _NULL)
+
+
+def is_queued(command: Command[Any]) -> bool:
+    """Whether a command is one of these, in the form that the functions know."""
+    if isinstance(command, ClaimWork):
+        guard = command.guard
+        return command.ids is None and command.max_batches > 0 and guard.token is not None
+    if isinstance(command, TakeWork):
+        return command.max_batches > 0
+    return isinstance(command, RenewClaim)
+
+
+def _take_arguments(commands: Sequence[TakeWork], again: bool) -> tuple[Any, ...]:
+    first = commands[0]
+    texts = [text for command in commands for text in _take_texts(command)]
+    ttls = [command.ttl_us for command in commands]
+    return first.queue, first.max_batches, int(again), _joined(texts), _array(ttls)
+
+
+def _take_texts(command: TakeWork) -> tuple[str, ...]:
+    return command.owner, command.lease_token, command.claim, command.claim_token
+
+
+def _claim_arguments(commands: Sequence[ClaimWork], again: bool) -> tuple[Any, ...]:
+    return (
+        commands[0].max_batches,
+        _joined([command.session for command in commands]),
+        _joined([command.queue for command in commands]),
+        _array([command.guard.fence for command in commands]),
+        _array([command.ttl_us for command in commands]),
+        _joined([text for command in commands for text in _claim_texts(command)]),
+    )
+
+
+def _claim_texts(command: ClaimWork) -> tuple[str | None, ...]:
+    token, proof = command.guard.token, command.token
+    return token, command.claim, command.owner, proof, command.boundary
+
+
+def _renew_arguments(commands: Sequence[RenewClaim], again: bool) -> tuple[Any, ...]:
+    texts = [text for command in commands for text in _renew_texts(command)]
+    return _array([command.ttl_us for command in commands]), _joined(texts)
+
+
+def _renew_texts(command: RenewClaim) -> tuple[str, ...]:
+    return command.session, command.claim, command.token
+
+
+def _joined(texts: Sequence[str | None]) -> str:
+    return _BORDER.join([_NULL if text is None else text for text in texts])
+
+
+def _array(numbers: list[int] | list[int | None]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """How the commands of one kind travel; only those with the same `shared` travel together."""
+
+    query: str
+    shared: Callable[[Any], tuple[Any, ...]]
+    arguments: Callable[[Any, bool], tuple[Any, ...]]
+    texts: Callable[[Any], tuple[str | None, ...]]
+
+
+_CALLS: dict[type, Call] = {
+    TakeWork: Call(
+        "take_sessions", lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts
+    ),
+    ClaimWork: Call("claim_groups", lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
+    RenewClaim: Call("renew_claims", lambda c: (), _renew_arguments, _renew_texts),
+}
+
+
+class QueueLine:
+    """Commands that wait for the next call, and what became of those that were sent."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        limit_s: float,
+        clock: ServerClock,
+        heads: Heads,
+        claims: Claims,
+        *,
+        lone: bool = False,
+        strict: bool = True,
+    ) -> None:
+        self.waiting: deque[Job] = deque()
+        self.ended: list[Job] = []
+        self._pool = pool
+        self.limit_s = limit_s
+        self.strict = strict
+        self._clock = clock
+        self._heads = heads
+        self._claims = claims
+        self._lone = lone
+
+    def admit(self, job: Job) -> None:
+        """Take a command in; one whose texts no column can hold as they are goes the slow way."""
+        command: Any = job.command
+        call = _CALLS[type(command)]
+        named = (job.key[0], job.key[1], getattr(command, "queue", None))
+        if _is_plain((*named, *call.texts(command))):
+            self.waiting.append(job)
+        else:
+            self._finish(job, slow=True)
+
+    def take(self) -> list[Job]:
+        """The first that waits, and all that can travel with it: one command per session."""
+        group: list[Job] = []
+        later: list[Job] = []
+        sessions = set[str]()
+        kind: object = None
+        while self.waiting and len(group) < GROUP_MAX:
+            job = self.waiting.popleft()
+            command: Any = job.command
+            mine = (type(command), command.tenant, *_CALLS[type(command)].shared(command))
+            session = job.key[1]
+            if (kind is not None and (mine != kind or job.unsure)) or session in sessions:
+                later.append(job)
+                continue
+            kind = None if job.unsure else mine
+            if session:
+                sessions.add(session)
+            group.append(job)
+            if job.unsure:
+                break
+        self.waiting.extendleft(reversed(later))
+        return group
+
+    async def call(self, group: Sequence[Job]) -> list[Row] | None:
+        """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
+        knows."""
+        alone = self._alone(group) if self._lone and len(group) == 1 else None
+        for _ in range(SENDS_MAX):
+            try:
+                if alone is not None:
+                    call, alone = alone, None
+                    found = await self._fetch(group, *call)
+                    if found:
+                        return found
+                return await self._call(group)
+            except ServerSaid as error:
+                if error.sqlstate not in _AGAIN:
+                    return None
+            except (NotConnected, BadText, LedgerstoneError):
+                return None
+        return None
+
+    async def _call(self, group: Sequence[Job]) -> list[Row]:
+        commands: list[Any] = [job.command for job in group]
+        call = _CALLS[type(commands[0])]
+        asked = call.arguments(commands, group[0].unsure)
+        arguments = (commands[0].tenant, self._clock.given_us(), *asked)
+        return await self._fetch(group, statements()[call.query].text, arguments)
+
+    def _alone(self, group: Sequence[Job]) -> postgres_lone_work.Call | None:
+        """The statement for a claim that nobody else waits with; when it finds nothing, or cannot
+        say why, the function does."""
+        (job,) = group
+        known = self._heads.get(job.key)
+        if not isinstance(job.command, ClaimWork) or known is None:
+            return None
+        return postgres_lone_work.claim_call(job.command, known, self._clock.given_us())
+
+    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
+        left_s = time_left_s(group, self.limit_s)
+        connection = await self._pool.borrow(monotonic_s() + left_s)
+        try:
+            return await connection.fetch(text, arguments, left_s)
+        except ConnectionLost:
+            self._pool.forget_idle()
+            raise
+        finally:
+            self._pool.give_back(connection)
+
+    def settle(
+        self, group: Sequence[Job], judged: list[Row] | None, *, unsure: bool = False
+    ) -> None:
+        """Answer what was carried out; the rest goes the slow way, each alone."""
+        found: dict[int, list[Row]] = {}
+        for row in judged or ():
+            found.setdefault(row[0], []).append(row)
+        for place, job in enumerate(group, start=1):
+            mine = found.get(place)
+            if unsure and not job.unsure and isinstance(job.command, TakeWork):
+                # It may have been given a session: the next call looks for that one first.
+                job.unsure = True
+                self.waiting.append(job)
+                continue
+            job.unsure = job.unsure or unsure
+            if judged is None or (mine is not None and mine[0][1] != "ok"):
+                self._finish(job, slow=True)
+                continue
+            if mine is None and isinstance(job.command, RenewClaim):
+                self._finish(job, slow=True)
+                continue
+            try:
+                job.answer = None if mine is None else self._answer(job, mine)
+            except Exception as error:
+                job.error = error
+            self._finish(job)
+
+    def _answer(self, job: Job, rows: list[Row]) -> Any:
+        if isinstance(job.command, TakeWork):
+            return self._taken(job.key[0], rows)
+        claim = claim_of(job.key[1], _batches(rows, 2))
+        if isinstance(job.command, ClaimWork):
+            self._claims.note(job.key[0], claim)
+        return claim
+
+    def _taken(self, tenant: str, rows: list[Row]) -> Taken:
+        session, version = rows[0][2:_HEAD]
+        head = Head(*rows[0][_HEAD:_TIP])
+        self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
+        lease = head.lease(session)
+        assert lease is not None
+        claim: Claim = claim_of(session, _batches(rows, _BATCH))
+        self._claims.note(tenant, claim)
+        return Taken(lease, claim)
+
+    def withdraw(self, job: Job) -> bool:
+        """A command that nobody began is not carried out later; False when somebody did."""
+        if job not in self.waiting:
+            return False
+        self.waiting.remove(job)
+        self._finish(job)
+        return True
+
+    def _finish(self, job: Job, *, slow: bool = False) -> None:
+        job.slow, job.done = slow, True
+        self.ended.append(job)
+
+
+def _batches(rows: list[Row], at: int) -> list[WorkRow]:
+    """The batches of a claim in their order."""
+    batches = [WorkRow(*row[at:]) for row in rows]
+    batches.sort(key=lambda batch: batch.place)
+    return batches
+
+
+def _is_plain(texts: Sequence[str | None]) -> bool:
+    joined = "".join([text for text in texts if text is not None])
+    if joined.isascii():
+        return not any(odd in joined for odd in _UNSAFE)
+    return False

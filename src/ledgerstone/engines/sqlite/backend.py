@@ -1,0 +1,425 @@
+"""SQLite: one file, one writer per process with group commit, readers on their own connections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import apsw
+
+from ledgerstone.clock import Clock, SystemClock
+from ledgerstone.commands import Command, Query
+from ledgerstone.engines.brief_reads import is_brief
+from ledgerstone.engines.reader_threads import ReaderThreads
+from ledgerstone.engines.sqlite.backup import copy_pages
+from ledgerstone.engines.sqlite.changes import SqliteChanges
+from ledgerstone.engines.sqlite.connection import (
+    BUSY_TIMEOUT_MS,
+    FOREIGN,
+    Reader,
+    connect,
+    from_driver,
+    mapped,
+    prepare_file,
+    prepare_folder,
+    real_path,
+    set_wal,
+    setting,
+)
+from ledgerstone.engines.sqlite.entry import Entry, lift_schema_number
+from ledgerstone.engines.sqlite.marks import APPLICATION_ID
+from ledgerstone.engines.sqlite.names import FileNames
+from ledgerstone.engines.sqlite.reads import answer
+from ledgerstone.engines.sqlite.writer import Writer
+from ledgerstone.errors import (
+    Busy,
+    InvalidValue,
+    LedgerstoneError,
+    NotADatabase,
+    NotSupported,
+    ReadOnly,
+    SchemaTooNew,
+    StoreClosed,
+    Unavailable,
+)
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.tenants import list_tenants
+from ledgerstone.ports.backend import Progress
+from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.sql.catalogue import load
+from ledgerstone.sql.cursors import cursor_key
+from ledgerstone.sql.migrate import migrations, newest
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.trampoline import run_now
+
+A = TypeVar("A")
+
+DURABILITY = {"power": 2, "process": 1}
+READER_THREADS = 4
+IDLE_READERS_MAX = 16
+"""Maximum reading connections that stay open unused; each may hold 2 MB of pages."""
+WAL_WARNING_BYTES = 64 * 1024 * 1024
+SAFE_SQLITE = (3, 51, 3)
+
+
+def open_sqlite(
+    path: str,
+    *,
+    durability: str | None = None,
+    clock: Clock | None = None,
+    vfs: str | None = None,
+    accept_loss: bool = False,
+) -> SqliteBackend:
+    """Open or create a store file; refuses less durability than was asked for.
+
+    `vfs` names a file layer that was registered with SQLite: fault tests put theirs here. Such a
+    store can be written to and not read from, since its one connection is the writer's.
+    `accept_loss`: open also what lost its log or its file, with what is left.
+    """
+    level = durability or "power"
+    if level not in DURABILITY:
+        raise InvalidValue("durability", f"sqlite knows power and process, not {level!r}")
+    path = real_path(path)
+    prepare_folder(path)
+    with mapped(path):
+        entry = Entry(path, vfs)
+        try:
+            entry.check(accept_loss=accept_loss)
+            connection, key = _begin(entry, level)
+        except BaseException:
+            entry.refuse()
+            raise
+    return SqliteBackend(connection, level, clock or SystemClock(), entry, key)
+
+
+def _begin(entry: Entry, durability: str) -> tuple[apsw.Connection, bytes]:
+    """The writer's connection, on a file with our schema and a new generation; its cursor key."""
+    path = entry.path
+    had_log = os.path.exists(path + "-wal")
+    prepare_file(path)
+    connection = connect(path, entry.vfs)
+    try:
+        check_file(connection, path)
+        if not setting(connection, "PRAGMA user_version"):
+            migrate(connection)  # Before there is a log: a new file is made all at once, or not.
+        if entry.alone and not had_log:
+            lift_schema_number(connection)
+        _configure(connection, path, durability)
+    except BaseException:
+        if entry.alone and not had_log:
+            # No log of theirs is there to be moved: SQLite may take its own empty one away.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        connection.close()
+        raise
+    try:
+        entry.begin(connection)
+        with entry.taking_turns():
+            migrate(connection)
+        return connection, read_cursor_key(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def read_cursor_key(connection: apsw.Connection) -> bytes:
+    """The key that signs the cursors of this store."""
+    return cursor_key(connection.execute(load("sqlite")["cursor_halves"].text).fetchall())
+
+
+def check_file(connection: apsw.Connection, path: str) -> None:
+    """Refuse what is not ours or too new, before anything is written."""
+    # One snapshot: another process may be making this very file at the moment.
+    connection.execute("BEGIN")
+    try:
+        version = setting(connection, "PRAGMA user_version")
+        owner = setting(connection, "PRAGMA application_id")
+        tables = setting(connection, "PRAGMA schema_version")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    if owner not in (0, APPLICATION_ID) or (tables and owner != APPLICATION_ID):
+        raise NotADatabase(
+            f"{path} is a database of another program and was not touched; give that of a store"
+        )
+    if version > newest("sqlite"):
+        raise SchemaTooNew(f"the schema of {path}", version, newest("sqlite"))
+
+
+def _configure(connection: apsw.Connection, path: str, durability: str) -> None:
+    """Set what durability needs, then read back what is really in force."""
+    mode = set_wal(connection)
+    if mode != "wal":
+        raise NotSupported(f"write-ahead logging on {path}", "sqlite", f"the file says {mode}")
+    wanted = DURABILITY[durability]
+    connection.execute(f"PRAGMA synchronous = {wanted}")
+    connection.execute("PRAGMA fullfsync = 1")  # macOS: a plain fsync does not reach the platter.
+    if setting(connection, "PRAGMA synchronous") < wanted:
+        raise NotSupported(f"durability {durability}", "sqlite", "synchronous was refused")
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Bring the file to the schema this code knows, one transaction per step."""
+    while setting(connection, "PRAGMA user_version") < newest("sqlite"):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster while we waited for the lock.
+            version = setting(connection, "PRAGMA user_version")
+            for step in migrations("sqlite")[version : version + 1]:
+                connection.execute(step.text)
+                connection.execute(f"PRAGMA user_version = {step.version}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+class SqliteBackend:
+    """A store in one file."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        durability: str,
+        clock: Clock,
+        entry: Entry,
+        key: bytes,
+    ) -> None:
+        self._path = path = entry.path
+        self._clock = clock
+        self._pid = os.getpid()
+        self._names = FileNames(path)
+        self._idle: list[Reader] = []
+        self._changes = SqliteChanges(self._take_reader, path)
+        self._writer = Writer(connection, clock, entry, self._names, self._changes.tell)
+        self._threads = ReaderThreads(READER_THREADS)
+        self._closed = False
+        self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
+        self.cursor_key = key
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def write(self, command: Command[A]) -> A:
+        self._check_usable(command)
+        return self._writer.write(command)  # type: ignore[no-any-return]
+
+    async def awrite(self, command: Command[A]) -> A:
+        self._check_usable(command)
+        return await self._writer.awrite(command)  # type: ignore[no-any-return]
+
+    def read(self, queries: Sequence[Query[Any]], *, wait_ms: int = BUSY_TIMEOUT_MS) -> list[Any]:
+        self._check_usable()
+        tx = None
+        try:
+            tx = self._take_reader()
+            tx.set_patience(wait_ms)
+            answers = read_snapshot(tx, queries, self._clock)
+        except FOREIGN as error:
+            self._check_names(error)
+            raise from_driver(error, self._path) from error
+        finally:
+            if tx is not None:
+                self._give_back(tx)
+        # Afterwards: files that are still in their place were there while they were read.
+        self._check_names()
+        return answers
+
+    def _check_names(self, cause: Exception | None = None) -> None:
+        """Unavailable when the store no longer lies where it was opened."""
+        if (gone := self._names.gone()) is not None:
+            if self._closed:  # Closing it tidies its log away.
+                raise StoreClosed(f"the store {self._path} is closed") from cause
+            raise Unavailable(gone) from cause
+
+    async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        self._check_usable()
+        if len(queries) == 1 and is_brief(queries[0]):
+            with suppress(Busy):
+                return self.read(queries, wait_ms=0)
+        return await self._threads.run(self.read, queries)  # type: ignore[no-any-return]
+
+    def _take_reader(self) -> Reader:
+        """A connection for one reader at a time; idle ones are used again."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            connection = connect(self._path)
+            connection.execute("PRAGMA query_only = 1")
+            return Reader(connection)
+
+    def _give_back(self, tx: Reader) -> None:
+        if len(self._idle) >= IDLE_READERS_MAX:
+            tx.close()
+            return
+        self._idle.append(tx)
+        if self._closed:
+            self._close_idle()
+
+    def _look(self, work: Callable[[Reader], Any]) -> Any:
+        """What work finds out on a connection of its own, in one snapshot."""
+        with mapped(self._path):
+            tx = self._take_reader()
+            try:
+                answer = in_snapshot(tx, work)
+            finally:
+                self._give_back(tx)
+        self._check_names()
+        return answer
+
+    def _close_idle(self) -> None:
+        """Close what nobody uses; a connection in use is closed by its reader, who comes later."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    def tenants(self) -> list[str]:
+        self._check_usable()
+        found: list[str] = self._look(lambda tx: run_now(list_tenants(Tx(tx.rows, 0))))
+        return found
+
+    def health(self) -> Health:
+        self._check_usable()
+        folder = os.path.dirname(os.path.abspath(self._path))
+        if (lost := self._writer.lost()) is not None:
+            raise Unavailable(lost)
+        if not os.access(folder, os.W_OK):
+            raise ReadOnly(f"{folder} cannot be written")
+        with mapped(self._path):
+            schema = self._writer.run_alone(_try_to_write)
+        return Health(
+            backend="sqlite",
+            ok=True,
+            durability=self._capabilities.durability,
+            schema=schema,
+            version=apsw.sqlite_lib_version(),
+            warnings=warnings_of(self._path, self._capabilities.durability),
+        )
+
+    def stats(self) -> StoreStats:
+        self._check_usable()
+        return StoreStats(counts=self._look(count_rows), sizes_bytes=file_sizes(self._path))
+
+    def backup(self, target: str, progress: Progress) -> None:
+        self._check_usable()
+        if (lost := self._writer.lost()) is not None:
+            raise Unavailable(lost)
+        with mapped(self._path):
+            tx = self._take_reader()
+            try:
+                copy_pages(tx, target, progress)
+            finally:
+                self._give_back(tx)
+
+    def close(self) -> None:
+        if self._closed or os.getpid() != self._pid:
+            # In a forked child the connections belong to the parent: leave them alone.
+            self._closed = True
+            return
+        self._closed = True
+        self._changes.close()
+        self._threads.close()
+        self._close_idle()
+        with mapped(self._path):
+            self._writer.close()
+
+    def _check_usable(self, command: Command[Any] | None = None) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._path} is closed")
+        if os.getpid() != self._pid:
+            raise StoreClosed("this store was opened before a fork; open it again in the child")
+        if command is not None and type(command) not in HANDLERS:
+            raise NotSupported(type(command).__name__, "sqlite")
+
+
+def read_snapshot(tx: Reader, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
+    """Answer all queries from one moment of the store."""
+    found: list[Any] = in_snapshot(tx, lambda _: _answer_all(tx, queries, clock.now_us()))
+    return found
+
+
+def in_snapshot(tx: Reader, work: Callable[[Reader], Any]) -> Any:
+    """Do something in a transaction that reads."""
+    if tx.in_transaction:
+        tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
+    try:
+        tx.execute("BEGIN")
+        tx.rows.begin()
+        return work(tx)
+    finally:
+        if tx.in_transaction:
+            tx.execute("ROLLBACK")
+
+
+def _answer_all(tx: Reader, queries: Sequence[Query[Any]], now_us: int) -> list[Any]:
+    return [_answer(tx, query, now_us) for query in queries]
+
+
+def _answer(tx: Reader, query: Query[Any], now_us: int) -> Any:
+    if type(query) not in HANDLERS:
+        raise NotSupported(type(query).__name__, "sqlite")
+    try:
+        return answer(Tx(tx.rows, now_us), query)
+    except (LedgerstoneError, *FOREIGN):
+        raise
+    except Exception as error:
+        if (damage := tx.damage(query, now_us)) is None:
+            raise
+        raise damage from error
+
+
+def count_rows(tx: Reader) -> dict[str, int]:
+    """How much is stored."""
+    counts = tx.execute(load("sqlite")["count_stored"].text).fetchone()
+    return dict(zip(("sessions", "nodes", "turns"), counts or (), strict=True))
+
+
+_FILES = {"database": "", "wal": "-wal", "shm": "-shm"}
+
+
+def file_sizes(path: str) -> dict[str, int]:
+    """The bytes of the file, its log and the index of that."""
+    return {name: _size(path + tail) for name, tail in _FILES.items()}
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def _try_to_write(connection: apsw.Connection) -> int:
+    """Take the write lock and let it go: proves that writing works and leaves no trace."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("ROLLBACK")
+    return int(setting(connection, "PRAGMA user_version"))
+
+
+def warnings_of(path: str, durability: str) -> list[str]:
+    """What an operator should know of a file."""
+    found = []
+    if _size(path + "-wal") > WAL_WARNING_BYTES:
+        found.append("the log is large: a reader keeps an old snapshot open")
+    if durability != "power":
+        found.append("durability is 'process': a power cut may lose acknowledged turns")
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < SAFE_SQLITE:
+        found.append("this SQLite has the WAL-reset bug; install a newer apsw")
+    return found
