@@ -46,10 +46,10 @@ QUERY_NAME = re.compile(r"^--\s*name:\s*(\w+)", re.MULTILINE)
 TESTING = "testing/ledgerstone/testing/"
 STEERING = ("src/ledgerstone/engines/sqlite/", "src/ledgerstone/engines/postgres/", TESTING)
 """Who may begin and end transactions."""
-GENERATING = (
-    "src/ledgerstone/engines/sqlite/",
-    "src/ledgerstone/engines/postgres/",
-    "src/ledgerstone/engines/statements.py",
+GENERATING = tuple(
+    f"src/ledgerstone/engines/{engine}{name}.py"
+    for engine in ("", "sqlite/", "postgres/")
+    for name in ("statements", "schema")
 )
 """Who makes statements from the declarations of tables."""
 TRANSACTION = r"PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE"

@@ -7,6 +7,7 @@ section carries is no plan: the command goes the interactive way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -21,7 +22,7 @@ from ledgerstone.tables.work import READY, WORK
 Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle"]
 """`merge`: the plan took the row to be absent, and the server joins it with the one that is there.
 `settle`: the server computes the rows from others, when these are written."""
-Carry: TypeAlias = Callable[[int, list[Any], list[Any], list[Any], list[Any]], None]
+Carry: TypeAlias = Callable[[int, Collection[Any], list[Any], list[Any], list[Any]], None]
 """Adds rows of the command at a place to the numbers, texts and bytes of a call."""
 Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
@@ -58,13 +59,17 @@ def _computed(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
 def _carry(
     table: Table[Any], ints: Sequence[str], texts: Sequence[str], blobs: Sequence[str]
 ) -> Carry:
-    lines = [f"    ints += (place, {_tuple(table, ints)})"]
-    for name, columns in (("texts", texts), ("blobs", blobs)):
-        lines += [f"    {name} += ({_tuple(table, columns)})"] if columns else []
-    head = "def carry(place, rows, ints, texts, blobs):\n  for row in rows:\n"
-    made: dict[str, Any] = {}
-    exec(head + "\n".join(lines), made)
-    carry: Carry = made["carry"]
+    ints_of, texts_of, blobs_of = (_values(table, names) for names in (ints, texts, blobs))
+
+    def carry(
+        place: int, rows: Collection[Any], numbers: list[Any], words: list[Any], bodies: list[Any]
+    ) -> None:
+        for row in rows:
+            numbers += (place, *ints_of(row))
+            words += texts_of(row)
+            if blobs:
+                bodies += blobs_of(row)
+
     return carry
 
 
@@ -73,16 +78,25 @@ def values_of(section: Section, *names: str) -> Values:
     unknown = set(names) - set(section.columns)
     if unknown:
         raise ValueError(f"{section.table.name} does not carry {sorted(unknown)}")
-    values: Values = eval(f"lambda row: ({_tuple(section.table, names)})")
-    return values
+    return _values(section.table, names)
 
 
-def _tuple(table: Table[Any], names: Sequence[str]) -> str:
-    """Columns of `row` as Python; the two halves of a packed key are one number, `key`."""
-    said = {name: f"row.{name}" for name in names}
-    if table.packed:
-        said["key"] = f"row.{table.key[0]} << {ORD_BITS} | row.{table.key[-1]}"
-    return "".join(f"{said[name]}, " for name in names)
+def _values(table: Table[Any], names: Sequence[str]) -> Values:
+    """Columns of a row; the two halves of a packed key are one number, `key`."""
+    if not names:
+        return lambda row: ()
+    if not table.packed or "key" not in names:
+        get = attrgetter(*names)
+        return get if len(names) > 1 else lambda row: (get(row),)
+    place = names.index("key")
+    get = attrgetter(table.key[0], table.key[-1], *names[:place], *names[place + 1 :])
+
+    def packed(row: Any) -> tuple[Any, ...]:
+        number, ord, *rest = get(row)
+        rest.insert(place, number << ORD_BITS | ord)
+        return tuple(rest)
+
+    return packed
 
 
 class DraftsRow(msgspec.Struct, frozen=True, gc=False):
