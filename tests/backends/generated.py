@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
@@ -13,7 +14,7 @@ from ledgerstone.tables.table import Index
 from tests.backends.statement_variants import variants
 
 
-def shapes(index: Index[object]) -> Iterator[Shape]:
+def shapes(index: Index[Any]) -> Iterator[Shape]:
     """Every stretch of an index that may be asked for."""
     width = len(index.columns)
     for prefix in range(width + 1):
