@@ -51,6 +51,8 @@ def changing() -> Iterator[tuple[str, str]]:
         for name, text in written.items():
             if text:
                 yield f"{table.name} {name}", numbered(text, 1)
+                if text in texts.of_one:
+                    yield f"{table.name} {name} one", numbered(texts.of_one[text], 1)
 
 
 def named() -> Iterator[tuple[str, str]]:

@@ -40,7 +40,7 @@ async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
         given |= {"value": value, "id": id, "recency": value >> RECENCY_SHIFT}
     bounds = {"limit": query.limit + 1, "offset": query.offset}
     rows = await pick(tx, "listed_sessions", tenant=query.tenant, **bounds, **given)
-    found = [_session(query.tenant, row) for row in rows]
+    found = [listed(query.tenant, row) for row in rows]
     total = None
     if query.total:
         counted = CountSessions(tenant=query.tenant, where=query.where)
@@ -75,7 +75,8 @@ def _filter(where: SessionFilter) -> dict[str, Any]:
     }
 
 
-def _session(tenant: str, row: tuple[Any, ...]) -> Session:
+def listed(tenant: str, row: tuple[Any, ...]) -> Session:
+    """A row of a list as a record."""
     id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, *moved = row
     stored = SessionRow(
         0, tenant, id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, 0

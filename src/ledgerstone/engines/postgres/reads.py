@@ -7,19 +7,26 @@ from typing import Any
 
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.runs import GetRun
-from ledgerstone.commands.sessions import CountSessions, GetDocument, GetDocuments, ListSessions
+from ledgerstone.commands.sessions import (
+    CountSessions,
+    GetDocument,
+    GetDocuments,
+    GetSession,
+    ListSessions,
+)
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.postgres.drivers.port import Texts, to_column
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.verify import verify_store
-from ledgerstone.engines.session_lists import count_sessions, list_sessions
+from ledgerstone.engines.session_lists import count_sessions, list_sessions, listed
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.registry import Handler
 from ledgerstone.handlers.run_rows import read_run
 from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.runs import Run
+from ledgerstone.records.sessions import Session
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
 
@@ -34,6 +41,12 @@ def asking_of(tx: Tx) -> Asking:
     """The connection of a transaction."""
     assert isinstance(tx.rows, PostgresRows)
     return tx.rows.asking
+
+
+async def get_session(tx: Tx, query: GetSession) -> Session | None:
+    """By id, soft-deleted ones too; without what nobody sees of a head, which is wide."""
+    rows = await ask(asking_of(tx), "session_record", query.tenant, query.id)
+    return listed(query.tenant, rows[0]) if rows else None
 
 
 async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
@@ -75,6 +88,7 @@ OWN: dict[type, Handler[Any, Any]] = {
     GetDocument: get_document,
     GetDocuments: get_documents,
     GetRun: get_run,
+    GetSession: get_session,
     ReadFeed: read_feed,
     FeedEnd: feed_end,
     ListSessions: partial(list_sessions, pick),

@@ -23,13 +23,13 @@ from ledgerstone.engines.statements import (
 )
 from ledgerstone.tables.table import ORD_BITS, Index, Key, Table
 
-_ARRAYS = {"integer": "bigint[]", "text": "text[]", "blob": "bytea[]"}
+_TYPES = {"integer": "bigint", "text": "text", "blob": "bytea"}
 _PLACE = "ledger_pos_of(u.number)"
 """The key of a new row of the serial table: its place in the feed."""
 
 
 class Statements(Lookups):
-    """The texts of one table. Those that write take many rows, as one array per column."""
+    """The texts of one table. Those that write take many rows, as one array per column, or one."""
 
     def __init__(self, table: Table[Any]) -> None:
         self.tenant = tenant_column(table)
@@ -45,6 +45,10 @@ class Statements(Lookups):
         self.add = self._on_conflict([f"{name} = t.{name} + excluded.{name}" for name in sums])
         self.update = self._update(rest)
         self.delete = f"delete from {table.name} where {self._of_tenant()} and {self._among()}"
+        texts = (self.insert, self.put, self.add, self.update)
+        many, one = self._given(), self._given(one=True)
+        self.of_one = {text: text.replace(many, one) for text in texts}
+        """The same for a single row, whose values are bound as they are: that costs less."""
         self._places = [one.key_of for one in table.indexes.values() if one.unique]
 
     def select(
@@ -97,7 +101,7 @@ class Statements(Lookups):
 
     def _among(self) -> str:
         """The rows with the keys in some arrays."""
-        arrays = ", ".join(f"?::{_ARRAYS[self._type(name)]}" for name in self.key)
+        arrays = ", ".join(f"?::{self._type(name)}[]" for name in self.key)
         names = ", ".join(map(quoted, self.key))
         if len(self.key) == 1:
             return f"{names} = any ({arrays})"
@@ -127,13 +131,15 @@ class Statements(Lookups):
             f"where t.{self._of_tenant()} and {' and '.join(same)}"
         )
 
-    def _given(self) -> str:
-        """Arrays as rows `u`."""
-        arrays = ", ".join(f"?::{_ARRAYS[self._type(name)]}" for name in self.names)
-        return f"unnest({arrays}) as u ({', '.join(map(quoted, self.names))})"
+    def _given(self, *, one: bool = False) -> str:
+        """What is bound as rows `u`."""
+        end = "" if one else "[]"
+        bound = ", ".join(f"?::{self._type(name)}{end}" for name in self.names)
+        rows = f"(values ({bound}))" if one else f"unnest({bound})"
+        return f"{rows} as u ({', '.join(map(quoted, self.names))})"
 
     def _type(self, name: str) -> str:
-        return self.table.types.get(name, "integer")  # Else it is the packed key.
+        return _TYPES[self.table.types.get(name, "integer")]  # Else it is the packed key.
 
 
 def tenant_column(table: Table[Any]) -> str:
@@ -155,8 +161,8 @@ def numbered(text: str, given: int) -> str:
 
 def _array(kind: str, column: Sequence[Any]) -> list[Any]:
     """A column in its binary form; neither driver escapes the texts of an array."""
-    if kind == "blob":
+    if kind == "bytea":
         return Blobs(column)
-    if kind == "integer":
+    if kind == "bigint":
         return Ints(column)
     return Texts([None if text is None else to_column(text) for text in column])

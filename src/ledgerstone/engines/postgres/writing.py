@@ -9,7 +9,7 @@ import msgspec
 
 from ledgerstone.engines.postgres.drivers.port import Ints
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
-from ledgerstone.engines.postgres.statements import numbered, statements_of
+from ledgerstone.engines.postgres.statements import Statements, numbered, statements_of
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import UNKNOWN, Tx
@@ -24,10 +24,10 @@ class NumberWanted(Exception):
 
 
 class Write(NamedTuple):
-    """A statement without an answer, with a `?` for each of its arrays."""
+    """A statement without an answer, with a `?` for each value that it binds."""
 
     text: str
-    arrays: list[Any]
+    bound: Sequence[Any]
 
 
 class WritingRows(PostgresRows):
@@ -89,7 +89,8 @@ class WritingRows(PostgresRows):
             self._sort(table, written, new, drops, writes)
         for table, summed in tx.adds.items():
             rows = [statements_of(table).values(row) for row in summed.values()]
-            (adds if table in tx.writes else writes).append(_adding(table, rows))
+            add = _write(statements_of(table), statements_of(table).add, rows)
+            (adds if table in tx.writes else writes).append(add)
         swept = any(table.serial for table in tx.writes)
         for step in (drops, writes, adds):
             if step:
@@ -123,17 +124,18 @@ class WritingRows(PostgresRows):
             drops.append(Write(texts.delete, texts.arrays(texts.key, gone)))
         for text, rows in ((texts.update, updates), (texts.insert, inserts), (texts.put, puts)):
             if rows and text:
-                writes.append(Write(text, texts.arrays(texts.names, rows)))
+                writes.append(_write(texts, text, rows))
 
     async def _send(self, writes: list[Write], answer: str) -> None:
         """In one round trip: no statement of them sees what another one does."""
-        arrays, parts = list[Any](), list[str]()
+        bound, parts = list[Any](), list[str]()
         for write in writes:
-            parts.append(f"w{len(parts)} as ({numbered(write.text, len(arrays) + 1)})")
-            arrays += write.arrays
-        await self.fetch(f"with {', '.join(parts)} select {answer}", arrays)
+            parts.append(f"w{len(parts)} as ({numbered(write.text, len(bound) + 1)})")
+            bound += write.bound
+        await self.fetch(f"with {', '.join(parts)} select {answer}", bound)
 
 
-def _adding(table: Table[Any], rows: list[Key]) -> Write:
-    texts = statements_of(table)
-    return Write(texts.add, texts.arrays(texts.names, rows))
+def _write(texts: Statements, text: str, rows: list[Key]) -> Write:
+    if len(rows) == 1:
+        return Write(texts.of_one[text], rows[0])
+    return Write(text, texts.arrays(texts.names, rows))
