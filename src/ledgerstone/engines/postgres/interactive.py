@@ -1,7 +1,7 @@
 """Any command in one transaction: lock, run the shared handler, commit.
 
 A connection that is lost before COMMIT was sent left nothing behind, so the command runs again.
-When it is lost around COMMIT, postgres_outcomes.py finds out what became of it.
+When it is lost around COMMIT, planned/outcomes.py finds out what became of it.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def connect(path: str, vfs: str | None = None) -> apsw.Connection:
     # Dropping a connection never moves or deletes the log: a refused file stays as it is, and a
     # forked child that ends cannot delete, by name, a log that somebody else wrote since.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    connection.wal_autocheckpoint(0)  # Checkpoints are made with a mark in them (sqlite_entry.py).
+    connection.wal_autocheckpoint(0)  # Checkpoints are made with a mark in them (entry.py).
     return connection
 
 
@@ -211,7 +211,7 @@ def from_driver(error: Exception, path: str) -> LedgerstoneError:
 
 FOREIGN = (apsw.Error, OSError, UnicodeError, msgspec.DecodeError, json.JSONDecodeError)
 """What the driver, the system and the decoding of stored values raise. Whatever else comes out of a
-handler is a defect of our own, and stays what it is (sqlite_rows.py looks twice)."""
+handler is a defect of our own, and stays what it is (misfits.py looks twice)."""
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:

@@ -1,6 +1,6 @@
 """Planned commands that wait for the next call, and what became of those that were sent.
 
-Knows nothing of threads and event loops; postgres_flusher.py does. At most one command per session
+Knows nothing of threads and event loops; planned/flusher.py does. At most one command per session
 is in a call; those that come later wait behind it, so that each is planned on what the one before
 it left.
 """

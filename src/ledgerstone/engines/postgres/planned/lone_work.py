@@ -1,6 +1,6 @@
 """Work when nobody else waits: queueing, claiming and completing as one plain statement each.
 
-The twin of postgres_lone.py; why that is enough, says sql/queries/postgres_own/alone_work.sql. What
+The twin of planned/lone.py; why that is enough, says sql/queries/postgres_own/alone_work.sql. What
 is unusual does not fit, and goes the way of groups.
 """
 

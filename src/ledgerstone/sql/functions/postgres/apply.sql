@@ -28,7 +28,7 @@
 -- Nothing is judged before its head is locked, and by a later statement than the one that locked:
 -- only then it sees what was committed while it waited. Leases are judged by the clock after that.
 --
--- How statements are planned is said by the connection (postgres_urls.py): generic plans, loops over
+-- How statements are planned is said by the connection (drivers/urls.py): generic plans, loops over
 -- indexes. Expressions are few on purpose: each is made ready once per transaction, which takes as long as
 -- many a row.
 

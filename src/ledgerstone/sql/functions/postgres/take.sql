@@ -1,6 +1,6 @@
 -- The queue in one round trip: taking sessions that have work, claiming under a lease, keeping claims.
 --
--- What the handlers in sql/take_work.py and sql/claims.py do, for many commands at once. Where they
+-- What the handlers in handlers/take_work.py and handlers/claims.py do, for many commands at once. Where they
 -- would bury a batch or refuse, nothing is done here and the word is `slow`: the handler has to look.
 -- Locks: heads by number, or without ever waiting; who holds a head owns its rows in work and ready.
 -- What was read to find a session is not believed: it is read again once the head is held.

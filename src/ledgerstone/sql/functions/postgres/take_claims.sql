@@ -1,4 +1,4 @@
--- Claiming under a lease, and keeping claims: what sql/claims.py does, for many commands at once. How
+-- Claiming under a lease, and keeping claims: what handlers/claims.py does, for many commands at once. How
 -- tenants are compared, what is `slow` and which locks are held: see take.sql.
 
 -- The next group of batches for each claimant, under its live lease; one claimant per session. Per
