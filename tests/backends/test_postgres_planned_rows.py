@@ -48,7 +48,8 @@ def looking(postgres_places: Places, clock: ManualClock) -> Iterator[PostgresBac
     """Takes work as everybody does, and plans nothing."""
     backend = open_postgres(postgres_places.fresh(), clock=clock)
     face = backend._blocking
-    face.fast = lambda command: face.queue if is_queued(command) else None  # type: ignore[method-assign]
+    queue = lambda command: face.queue if is_queued(command) else None  # noqa: E731
+    face.fast = queue  # type: ignore[method-assign]
     yield backend
     backend.close()
 

@@ -7,6 +7,7 @@ section carries is no plan: the command goes the interactive way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -58,13 +59,17 @@ def _computed(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
 def _carry(
     table: Table[Any], ints: Sequence[str], texts: Sequence[str], blobs: Sequence[str]
 ) -> Carry:
-    lines = [f"    ints += (place, {_tuple(table, ints)})"]
-    for name, columns in (("texts", texts), ("blobs", blobs)):
-        lines += [f"    {name} += ({_tuple(table, columns)})"] if columns else []
-    head = "def carry(place, rows, ints, texts, blobs):\n  for row in rows:\n"
-    made: dict[str, Any] = {}
-    exec(head + "\n".join(lines), made)
-    carry: Carry = made["carry"]
+    ints_of, texts_of, blobs_of = (_values(table, names) for names in (ints, texts, blobs))
+
+    def carry(
+        place: int, rows: list[Any], ints: list[Any], texts: list[Any], blobs: list[Any]
+    ) -> None:
+        for row in rows:
+            ints.append(place)
+            ints += ints_of(row)
+            texts += texts_of(row)
+            blobs += blobs_of(row)
+
     return carry
 
 
@@ -73,16 +78,18 @@ def values_of(section: Section, *names: str) -> Values:
     unknown = set(names) - set(section.columns)
     if unknown:
         raise ValueError(f"{section.table.name} does not carry {sorted(unknown)}")
-    values: Values = eval(f"lambda row: ({_tuple(section.table, names)})")
-    return values
+    return _values(section.table, names)
 
 
-def _tuple(table: Table[Any], names: Sequence[str]) -> str:
-    """Columns of `row` as Python; the two halves of a packed key are one number, `key`."""
-    said = {name: f"row.{name}" for name in names}
-    if table.packed:
-        said["key"] = f"row.{table.key[0]} << {ORD_BITS} | row.{table.key[-1]}"
-    return "".join(f"{said[name]}, " for name in names)
+def _values(table: Table[Any], names: Sequence[str]) -> Values:
+    """Columns of a row; the two halves of a packed key are one number, which comes first."""
+    if table.packed and "key" in names:
+        number, ord = map(attrgetter, table.key)
+        rest = _values(table, names[1:])
+        return lambda row: (number(row) << ORD_BITS | ord(row), *rest(row))
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda row: tuple(getattr(row, name) for name in names)
 
 
 class DraftsRow(msgspec.Struct, frozen=True, gc=False):
