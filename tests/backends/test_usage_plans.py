@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ def whole_tables(store: Store, texts: list[str]) -> list[str]:
     connection = apsw.Connection(backend._path)
     found = []
     for text in texts:
-        bound = (None,) * text.count("?")
-        for row in connection.execute(f"explain query plan {text}", bound):
+        places = max(map(int, re.findall(r"\?(\d+)", text)), default=text.count("?"))
+        for row in connection.execute(f"explain query plan {text}", (None,) * places):
             step = str(row[3])
             if step.startswith("SCAN") and "USING" not in step and "VALUES" not in step:
                 found.append(f"{step}: {text}")
@@ -82,9 +83,9 @@ def test_no_table_is_read_whole(store: Store, name: str) -> None:
 
 def test_a_commit_finds_budgets_by_their_subject(store: Store) -> None:
     texts = asked(store, lambda: CALLS["a use"](store))
-    bounding = [text for text in texts if "from budgets" in text and '"body"' in text]
+    bounding = [text for text in texts if "from budgets" in text and "body" in text]
     assert len(bounding) == 3
-    assert all('"tenant" = ? and "scope" = ? and "subject" = ?' in text for text in bounding)
+    assert all("tenant = ? and scope = ? and subject = ?" in text for text in bounding)
 
 
 def test_a_table_that_is_read_whole_is_found(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What the oracle does not know of work: interrupting, records of what ended, and pruning.
+"""What the oracle does not know: interrupting, records of ended work, stamps without a turn.
 
 Each is carried out on the subject, and on the model by the commands that have the same effect on
 what is queued and dead.
@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RULE_MARKER, RuleBasedStateMachine, rule
 
 from ledgerstone.clock import ManualClock
+from ledgerstone.commands.attachments import (
+    CommitAttachments,
+    ForgetAttachment,
+    ListAttachments,
+    RecordIntent,
+)
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.commands.work import (
     CancelWork,
@@ -82,6 +88,22 @@ class EndedRules(RuleBasedStateMachine):
             assert self.model.write(DropDead(tenant=tenant, batch=id))
         prunable = self.subject.read([ListPrunable(tenant=tenant, before_us=before_us, limit=MANY)])
         assert session not in prunable[0]
+
+    @rule(ids=st.lists(st.sampled_from(draws.ATTACHMENTS), min_size=1, unique=True))
+    def use_attachments_outside_of_turns(self, ids: list[str]) -> None:
+        """In a tenant of its own, which is empty again afterwards: the oracle has no such stamp."""
+        place: dict[str, Any] = {"tenant": "apart", "session": "s"}
+        for id in ids:
+            self.subject.write(RecordIntent(id=id, uri="u", **place))
+        used = ids[::2]
+        stamped = self.subject.write(CommitAttachments(ids=(*used, "unknown"), **place))
+        assert {one.id: one.committed_us for one in stamped} == dict.fromkeys(
+            used, self.clock.now_us()
+        )
+        found = self.subject.read([ListAttachments(**place)])[0]
+        assert {one.id for one in found if one.committed_us is None} == set(ids) - set(used)
+        for id in ids:
+            assert self.subject.write(ForgetAttachment(id=id, **place))
 
     @rule(tenant=draws.tenants, session=draws.sessions)
     def count_what_ended(self, tenant: str, session: str) -> None:
