@@ -31,6 +31,10 @@ _CONTAINERS = (dict, list, tuple)
 _SIMPLE = frozenset((str, bool, type(None)))
 _LEAVES = frozenset((type(None), bool, int, float, msgspec.UnsetType))
 _LISTS = (list, tuple)
+_Struct = msgspec.Struct
+_ENTRY_BYTES = len('"":0,')
+_ITEM_BYTES = len("0,")
+_TOO_DEEP = 2 * DEPTH_MAX
 _TEXTS = (str, bytes, bytearray, memoryview)
 _ONLY_TEXT = frozenset((str,))
 _SMALL_INT = 1 << 53
@@ -235,17 +239,17 @@ def _refuse_long(value: object, field: str) -> None:
 def _room_left(value: Any, room: int, depth: int) -> int:
     """What a value leaves of the room at most: characters count as a byte; stops below zero."""
     items: Iterable[Any]
-    if isinstance(value, msgspec.Struct):
-        items = _given(astuple(value))
-    elif isinstance(value, dict):
-        room -= len('"":0,') * len(value)
+    if isinstance(value, dict):
+        room -= _ENTRY_BYTES * len(value)
         items = chain(value, value.values())
     elif isinstance(value, _LISTS):
-        room -= len("0,") * len(value)
+        room -= _ITEM_BYTES * len(value)
         items = value
+    elif isinstance(value, _Struct):
+        items = _given(astuple(value))
     else:
         return room - len(value) if isinstance(value, _TEXTS) else room
-    if depth > 2 * DEPTH_MAX:
+    if depth > _TOO_DEEP:
         raise RecursionError
     for item in items:
         kind = type(item)

@@ -146,7 +146,6 @@ class WritingRows(SqliteRows):
         for rows in self._kept:
             if len(rows) > REMEMBERED_MAX:
                 rows.clear()
-        self._number = 0
 
     def forget(self) -> None:
         """Know nothing: what was written, if anything, was undone."""
