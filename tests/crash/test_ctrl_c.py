@@ -33,11 +33,11 @@ pytestmark = pytest.mark.faults
 LEAST_PLACES = 5
 PLACES_MAX = 2000
 ENGINE = (
-    "sqlite.py",
-    "sqlite_writer.py",
-    "sqlite_connection.py",
-    "sqlite_lock.py",
-    "sqlite_entry.py",
+    "sqlite/backend.py",
+    "sqlite/writer.py",
+    "sqlite/connection.py",
+    "sqlite/lock.py",
+    "sqlite/entry.py",
 )
 
 # An interrupt between making a coroutine and running it leaves one that never ran.

@@ -126,7 +126,7 @@ def test_a_write_whose_statements_fail(
             assert f"victim {n}" not in turns_of(backend)
             assert not within(partial(backend.write, victim(n))).replayed
             assert turns_of(backend).count(f"victim {n}") == 1
-        assert n > 4
+        assert n > 3
         line.n = n
 
 

@@ -31,7 +31,7 @@ SECOND = Migration(
     """,
 )
 COLOURS = "select tenant, id, colour from colours order by tenant, id"
-COLUMNS = "select tenant, id, colour from sessions where purged = 0 order by tenant, id"
+COLUMNS = "select tenant, id, colour from sessions order by tenant, id"
 SCHEMA = "select type, name, sql from sqlite_schema order by type, name"
 
 Migrate = Callable[[apsw.Connection], None]

@@ -28,8 +28,8 @@ POOL_SIZE = 3
 STATEMENTS_MAX = 100
 PLACES_MAX = 3000
 ENGINE = (
-    *("postgres.py", "postgres_pool.py", "postgres_psycopg.py", "postgres_interactive.py"),
-    *("postgres_tx.py", "postgres_outcomes.py", "postgres/handling.py", "postgres/rows.py"),
+    *("postgres/backend.py", "drivers/pool.py", "drivers/psycopg.py", "postgres/interactive.py"),
+    *("postgres/transaction.py", "planned/outcomes.py", "postgres/handling.py", "postgres/rows.py"),
     *("postgres/writing.py", "postgres/reads.py"),
 )
 OPEN = """
