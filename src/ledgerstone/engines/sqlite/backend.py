@@ -248,6 +248,9 @@ class SqliteBackend:
         try:
             return self._idle.pop()
         except IndexError:
+            # A file that took the name would be opened with the index of our log, and cut it short
+            # under those who read.
+            self._check_names()
             connection = connect(self._path)
             connection.execute("PRAGMA query_only = 1")
             return Reader(connection)
