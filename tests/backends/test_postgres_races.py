@@ -1,4 +1,4 @@
-"""Two commands at the same moment, each of which the other one forbids: never both are carried out."""
+"""Two commands at the same moment, where one forbids the other: never both are carried out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
+import psycopg
 import pytest
 
 from ledgerstone.commands import Command, Guard
@@ -16,7 +17,6 @@ from ledgerstone.commands.sessions import (
     GetSession,
     PurgeSession,
     PutSession,
-    UpdateSession,
 )
 from ledgerstone.commands.work import (
     Completion,
@@ -36,7 +36,7 @@ from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.work import Taken, WorkCounts
-from tests.backends.lone import outcome
+from tests.backends.lone import begun, outcome
 from tests.backends.planned import TENANT, commit
 
 ROUNDS = 25
@@ -109,25 +109,57 @@ class TestFamilies:
         deleting = DeleteSession(tenant=TENANT, id="p", children="reject")
         assert sum(at_once(pool, here, deleting, made("c", "p", "exists"))) == 1
 
-    def test_a_cascade_takes_along_who_was_just_made(
-        self, here: PostgresBackend, pool: ThreadPoolExecutor, n: int
-    ) -> None:
-        here.write(made("p"))
-        here.write(made("c", "p"))
-        deleting = DeleteSession(tenant=TENANT, id="p", children="cascade")
-        _, was_made = at_once(pool, here, deleting, made("g", "c", "exists"))
-        below = session(here, "g")
-        assert (below is not None) == was_made
-        assert below is None or below.deleted_us is not None
 
-    def test_a_child_that_is_detached_keeps_what_it_got(
-        self, here: PostgresBackend, pool: ThreadPoolExecutor, n: int
-    ) -> None:
+CHANGED = "update sessions set title = 'new' where id = 'c'"
+ONE_MORE = """
+create temp table more on commit drop as select * from sessions where id = 'c';
+update more set number = number + 9, id = 'g', parent = 'c';
+insert into sessions select * from more;
+create temp table more_heads on commit drop as
+  select h.* from heads h join sessions s using (number) where s.id = 'c';
+update more_heads set number = number + 9;
+insert into heads select * from more_heads;
+"""
+
+
+class TestChildren:
+    """Promise 210: somebody else holds the child when its parent goes."""
+
+    @pytest.fixture(autouse=True)
+    def family(self, here: PostgresBackend) -> None:
         here.write(made("p"))
         here.write(made("c", "p"))
-        purging = PurgeSession(tenant=TENANT, id="p", children="detach")
-        naming = UpdateSession(tenant=TENANT, id="c", title="new")
-        at_once(pool, here, purging, naming)
+
+    def meanwhile(
+        self, pool: ThreadPoolExecutor, here: PostgresBackend, command: Command[Any], change: str
+    ) -> Any:
+        """What a command answers that had to wait for a change of the child."""
+        with psycopg.connect(here._target.dsn) as other:
+            other.execute("set search_path = ledgerstone")
+            other.execute(
+                "select from heads h join sessions s using (number) where s.id = 'c' "
+                "for no key update of h"
+            )
+            later = begun(pool, here, command, other)
+            other.execute(change)
+            other.commit()
+            return later.result(10)
+
+    def test_a_cascade_takes_along_who_was_just_made(
+        self, here: PostgresBackend, pool: ThreadPoolExecutor
+    ) -> None:
+        deleting = DeleteSession(tenant=TENANT, id="p", children="cascade")
+        assert self.meanwhile(pool, here, deleting, ONE_MORE) is True
+        below = session(here, "g")
+        assert below is not None
+        assert below.deleted_us is not None
+
+    @pytest.mark.parametrize("kind", [DeleteSession, PurgeSession])
+    def test_a_child_that_is_detached_keeps_what_it_got(
+        self, here: PostgresBackend, pool: ThreadPoolExecutor, kind: Any
+    ) -> None:
+        going = kind(tenant=TENANT, id="p", children="detach")
+        self.meanwhile(pool, here, going, CHANGED)
         child = session(here, "c")
         assert child is not None
         assert (child.parent, child.title) == (None, "new")
