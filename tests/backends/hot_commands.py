@@ -11,11 +11,18 @@ from ledgerstone.commands import Command, Guard
 from ledgerstone.commands.leases import ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import AnnotateNodes, NewNote, NewValue
 from ledgerstone.commands.turns import CommitTurn, NewNode
-from ledgerstone.commands.work import AbandonClaim, Completion, EnqueueWork, NewBatch, TakeWork
+from ledgerstone.commands.work import (
+    AbandonClaim,
+    Completion,
+    EnqueueWork,
+    InterruptWork,
+    NewBatch,
+    TakeWork,
+)
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.usage import Usage, UsageEntry
-from ledgerstone.records.work import Claim, Taken
+from ledgerstone.records.work import Claim, OnDuplicate, Taken
 from tests.backends.lone import run
 from tests.backends.planned import TENANT, commit
 
@@ -37,7 +44,7 @@ class HotCommands:
         makers: tuple[Callable[[str], Command[Any] | None], ...] = (
             *[self._turn] * 10,
             *(self._take_lease, self._renew, self._release, self._enqueue, self._enqueue),
-            *(self._take_work, self._take_work, self._annotate, self._abandon),
+            *(self._take_work, self._take_work, self._annotate, self._abandon, self._interrupt),
         )
         while True:
             self._count += 1
@@ -146,7 +153,8 @@ class HotCommands:
         )
 
     def _enqueue(self, session: str) -> EnqueueWork:
-        return EnqueueWork(tenant=TENANT, batch=self._batch(session))
+        twice: OnDuplicate = "refuse" if self._some() else "answer"
+        return EnqueueWork(tenant=TENANT, batch=self._batch(session), on_duplicate=twice)
 
     def _take_work(self, session: str) -> TakeWork:
         names = {"lease_token": f"k{self._count}", "claim": f"c{self._count}"}
@@ -169,3 +177,6 @@ class HotCommands:
         if claim is None:
             return None
         return AbandonClaim(tenant=TENANT, session=session, claim=claim.id, token=claim.token)
+
+    def _interrupt(self, session: str) -> InterruptWork | None:
+        return InterruptWork(tenant=TENANT, session=session) if self._some() else None

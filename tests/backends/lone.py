@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -13,6 +15,8 @@ from ledgerstone.engines.postgres.planned.line import Line
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run
 from ledgerstone.records.usage import Usage, UsageEntry
+
+R = TypeVar("R")
 
 USED = (UsageEntry("m", Usage(60, 2)),)
 
@@ -57,3 +61,25 @@ def rows_in(backend: PostgresBackend, text: str, session: str) -> list[Any]:
         found = connection.execute("select number from sessions where id = %s", [session])
         number = found.fetchall()[0][0]
         return connection.execute(text, [number]).fetchall()
+
+
+def is_waiting(connection: psycopg.Connection[Any]) -> bool:
+    found = connection.execute(
+        "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"
+    ).fetchone()
+    return found is not None and found[0] > 0
+
+
+def begun(
+    pool: ThreadPoolExecutor,
+    backend: PostgresBackend,
+    command: Command[R],
+    other: psycopg.Connection[Any],
+) -> Future[R]:
+    """What the command answers from a thread of its own, once it waits."""
+    future = pool.submit(backend.write, command)
+    for _ in range(400):
+        if is_waiting(other) or future.done():
+            return future
+        time.sleep(0.005)
+    raise AssertionError("nobody waits")

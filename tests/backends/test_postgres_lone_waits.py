@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from ledgerstone.commands import Guard
-from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.errors import (
     BudgetExceeded,
@@ -23,7 +22,7 @@ from ledgerstone.errors import (
     SessionDeleted,
 )
 from ledgerstone.records.turns import TurnCommitted
-from tests.backends.lone import USED, Ways, outcome, rows_in, run
+from tests.backends.lone import USED, Ways, begun, outcome, rows_in, run
 from tests.backends.planned import commit, make, take, verified
 
 
@@ -46,28 +45,6 @@ def holding(backend: PostgresBackend) -> Iterator[psycopg.Connection[Any]]:
         connection.execute("set search_path = ledgerstone")
         connection.execute("select from heads order by number for no key update")
         yield connection
-
-
-def is_waiting(connection: psycopg.Connection[Any]) -> bool:
-    found = connection.execute(
-        "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"
-    ).fetchone()
-    return found is not None and found[0] > 0
-
-
-def begun(
-    pool: ThreadPoolExecutor,
-    backend: PostgresBackend,
-    command: CommitTurn,
-    other: psycopg.Connection[Any],
-) -> Future[TurnCommitted]:
-    """The commit in a thread of its own, once it waits."""
-    future = pool.submit(backend.write, command)
-    for _ in range(400):
-        if is_waiting(other) or future.done():
-            return future
-        time.sleep(0.005)
-    raise AssertionError("nobody waits")
 
 
 class TestWhileItWaits:

@@ -105,7 +105,7 @@ def test_the_schema_may_have_any_name(postgres_places: Places) -> None:
         connection.execute("set search_path to public")
         row = connection.execute(
             """select b.moment_us from "Odd name".ledger_begin('t', '{s}', '{r}', '{i}', '{e}',
-               '{a}', '{b}', 7) b"""
+               '{d}', '{a}', '{b}', 7) b"""
         ).fetchone()
         assert row == (7,)
 

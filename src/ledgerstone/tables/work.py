@@ -106,4 +106,4 @@ WORK_SUMS = Table(
     owner="number",
     sums=("epoch", "done", "cancelled", "dead", "superseded"),
 )
-WORK_SUMS_OF_TENANT = WORK_SUMS.index("tenant", "tenant")
+WORK_SUMS_OF_TENANT = WORK_SUMS.index("tenant", "tenant", "number")

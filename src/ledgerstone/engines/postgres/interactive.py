@@ -241,6 +241,7 @@ async def lock_and_run(
         locks.runs,
         locks.tickets,
         locks.executions,
+        locks.dead,
         locks.shared,
         locks.alone,
         clock.given_us(),

@@ -29,8 +29,10 @@ from ledgerstone.commands import transfer as transfer_commands
 from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands
 from ledgerstone.commands.turns import CommitTurn, FindTurn
+from ledgerstone.records.sessions import Session
 
 BYTES, MEMORIES, ARTIFACTS, USAGE, TICKETS = "b", "m", "a", "u", "t"
+MAKING = "s:"
 # Where the fences of new sessions begin: shared by all who make or purge one.
 FLOOR = "f"
 
@@ -42,6 +44,7 @@ class Locks(msgspec.Struct):
     runs: list[str] = []
     tickets: list[str] = []
     executions: list[str] = []
+    dead: list[str] = []
     shared: list[str] = []
     alone: list[str] = []
 
@@ -62,6 +65,7 @@ def _commit(command: CommitTurn) -> Locks:
     if command.create is not None:
         locks.alone.append(_making(command.session))
         locks.shared.append(FLOOR)
+        _add_parent(locks, command.create)
     if command.run is not None:
         locks.alone.append(f"r:{command.run.id}")
         if command.run.parent_run is not None:
@@ -83,15 +87,22 @@ def _commit(command: CommitTurn) -> Locks:
 
 def _making(session: str) -> str:
     """The name of a session that may be made or purged."""
-    return f"s:{session}"
+    return MAKING + session
 
 
 def _made(command: Any) -> Locks:
     """A session that may not be there yet."""
     session = command.session
-    related = [session.parent] if session.parent is not None else []
-    shared, alone = [USAGE, FLOOR], [_making(session.id)]
-    return Locks(sessions=[session.id, *related], shared=shared, alone=alone)
+    locks = Locks(sessions=[session.id], shared=[USAGE, FLOOR], alone=[_making(session.id)])
+    _add_parent(locks, session)
+    return locks
+
+
+def _add_parent(locks: Locks, session: Session) -> None:
+    """The parent stays what it is, there or not; whoever deletes it sees the new child."""
+    if session.parent is not None:
+        locks.sessions.append(session.parent)
+        locks.shared.append(_making(session.parent))
 
 
 def _found_or_made(command: Any) -> Locks:
@@ -114,7 +125,10 @@ def _purged(command: Any) -> Locks:
 def _copied(command: session_commands.CopySession) -> Locks:
     target = command.target.id
     alone = [_making(target), f"e:{target}"]
-    return Locks(sessions=[command.source, target], shared=[BYTES, USAGE, FLOOR], alone=alone)
+    shared = [BYTES, USAGE, FLOOR]
+    locks = Locks(sessions=[command.source, target], shared=shared, alone=alone)
+    _add_parent(locks, command.target)
+    return locks
 
 
 def _raised(command: restored_commands.RaiseFences) -> Locks:
@@ -128,8 +142,8 @@ def _alone(*names: str) -> Callable[[Any], Locks]:
     return lambda command: Locks(alone=list(names))
 
 
-def _with_session(*names: str, shared: tuple[str, ...] = ()) -> Callable[[Any], Locks]:
-    return lambda command: Locks(sessions=[command.session], alone=list(names), shared=list(shared))
+def _with_session(*names: str) -> Callable[[Any], Locks]:
+    return lambda command: Locks(sessions=[command.session], alone=list(names))
 
 
 def _evidence(command: Any) -> Locks:
@@ -146,6 +160,12 @@ def _artifacts(command: Any) -> Locks:
     owner = getattr(command, "owner", None)
     session = getattr(command, "session", None) or getattr(owner, "session", None)
     return Locks(sessions=[session] if session else [], shared=[BYTES], alone=[ARTIFACTS])
+
+
+def _attachment(command: Any) -> Locks:
+    """Of a session that need not be there."""
+    session = command.session
+    return Locks(sessions=[session], shared=[BYTES], alone=[_making(session)])
 
 
 def _upload(command: Any) -> Locks:
@@ -180,8 +200,8 @@ SPECIAL: dict[type, Callable[[Any], Locks]] = {
     execution_commands.RetryExecution: lambda c: Locks(executions=[c.id]),
     work_commands.EnqueueWork: lambda c: Locks(sessions=[c.batch.session]),
     work_commands.TakeWork: _alone(),
-    work_commands.ReplayWork: _alone("dead"),
-    work_commands.DropDead: _alone("dead"),
+    work_commands.ReplayWork: lambda c: Locks(dead=[c.batch]),
+    work_commands.DropDead: lambda c: Locks(dead=[c.batch]),
     usage_commands.DeleteUsage: _with_session(USAGE),
     usage_commands.SetBudget: _alone(USAGE),
     usage_commands.DropBudget: _alone(USAGE),
@@ -199,8 +219,9 @@ SPECIAL: dict[type, Callable[[Any], Locks]] = {
     evidence_commands.AppendEvidence: _evidence,
     evidence_commands.SaveEvidence: _evidence,
     evidence_commands.DeleteEvidence: _evidence,
-    attachment_commands.RecordIntent: _with_session(shared=(BYTES,)),
-    attachment_commands.ForgetAttachment: _with_session(shared=(BYTES,)),
+    attachment_commands.RecordIntent: _attachment,
+    attachment_commands.CommitAttachments: _attachment,
+    attachment_commands.ForgetAttachment: _attachment,
     blob_commands.BeginUpload: _upload,
     blob_commands.PutChunk: _upload,
     blob_commands.FinishUpload: lambda c: Locks(alone=[BYTES]),

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ledgerstone.engines.postgres.drivers.port import Ints
+from ledgerstone.engines.postgres.locks import MAKING
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.statements import Statements, numbered, statements_of
-from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID
+from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, SESSIONS_BY_PARENT
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import UNKNOWN, Tx
 
@@ -59,16 +60,44 @@ class WritingRows(PostgresRows):
     async def find(self, index: Index[R], key: Key) -> R | None:
         if index is SESSIONS_BY_ID and key[1] not in self._named:
             self._named.add(key[1])
-            rows = await ask(self.asking, "lock_session", self.tenant, key[1])
-            self._locked.update(number for (number,) in rows)
+            if not await self._lock_session(key[1]):
+                # One that is not there stays so; unless it was made before that could be said.
+                await ask(self.asking, "lock_name", self.tenant, MAKING + key[1])
+                await self._lock_session(key[1])
         return await super().find(index, key)
 
-    async def _lock(self, numbers: Sequence[int]) -> None:
-        """Nobody else moves these sessions before the transaction ends."""
+    async def range_columns(
+        self,
+        index: Index[Any],
+        columns: tuple[str, ...],
+        prefix: Key,
+        after: Key | None,
+        before: Key | None,
+        limit: int | None,
+        reverse: bool,
+    ) -> list[tuple[Any, ...]]:
+        """Children are changed with their parent: their heads are locked, and they read again."""
+        asked = (index, columns, prefix, after, before, limit, reverse)
+        found = await super().range_columns(*asked)
+        if index is SESSIONS_BY_PARENT:
+            place = columns.index("number")
+            while await self._lock([row[place] for row in found]):
+                found = await super().range_columns(*asked)
+        return found
+
+    async def _lock_session(self, id: str) -> bool:
+        """Whether it is there; nobody else moves it before the transaction ends."""
+        rows = await ask(self.asking, "lock_session", self.tenant, id)
+        self._locked.update(number for (number,) in rows)
+        return bool(rows)
+
+    async def _lock(self, numbers: Sequence[int]) -> bool:
+        """The same of several by number; whether some had to be locked."""
         missing = [number for number in numbers if number not in self._locked]
         if missing:
             await ask(self.asking, "lock_numbers", self.tenant, Ints(missing))
             self._locked.update(missing)
+        return bool(missing)
 
     def number(self) -> int:
         if not self._numbers:

@@ -8,52 +8,39 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-import msgspec
-
-from ledgerstone.records.work import Claim
+from ledgerstone.rules.work import WorkRow
 
 CLAIMS_MAX = 4096
-BATCHES_MAX = 256
-"""Claims of more batches are looked up when they are completed."""
+BYTES_MAX = 32 * 1024 * 1024
+"""Of payloads; older claims are looked up when they are completed."""
 
 ClaimKey = tuple[str, str, str]
 """Tenant, session and claim."""
 
 
-class ClaimedBatch(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a batch in a claim: what it is found by."""
-
-    seq: int
-    queue: str
-    priority: int
-    claim: str
-    claim_fence: int
-    claim_token: str
-
-
 class Claims:
     """The claims that were made last; any thread may ask."""
 
-    def __init__(self, claims_max: int = CLAIMS_MAX) -> None:
+    def __init__(self, claims_max: int = CLAIMS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._lock = threading.Lock()
-        self._batches: OrderedDict[ClaimKey, list[ClaimedBatch]] = OrderedDict()
+        self._batches: OrderedDict[ClaimKey, list[WorkRow]] = OrderedDict()
+        self._bytes = 0
         self._claims_max = claims_max
+        self._bytes_max = bytes_max
 
-    def note(self, tenant: str, claim: Claim) -> None:
+    def note(self, key: ClaimKey, batches: list[WorkRow]) -> None:
         """A claim as the server just answered it."""
-        if len(claim.batches) > BATCHES_MAX:
-            return
-        batches = [
-            ClaimedBatch(
-                one.enqueue_seq, one.queue, one.priority, claim.id, one.claim_fence, claim.token
-            )
-            for one in claim.batches
-        ]
         with self._lock:
-            self._batches[tenant, claim.session, claim.id] = batches
-            if len(self._batches) > self._claims_max:
-                self._batches.popitem(last=False)
+            self._bytes -= _size(self._batches.pop(key, []))
+            self._batches[key] = batches
+            self._bytes += _size(batches)
+            while self._bytes > self._bytes_max or len(self._batches) > self._claims_max:
+                self._bytes -= _size(self._batches.popitem(last=False)[1])
 
-    def batches(self, key: ClaimKey) -> list[ClaimedBatch] | None:
+    def batches(self, key: ClaimKey) -> list[WorkRow] | None:
         """The batches of a claim; None when it is not known."""
         return self._batches.get(key)
+
+
+def _size(batches: list[WorkRow]) -> int:
+    return sum([len(batch.payloads) for batch in batches])

@@ -13,11 +13,12 @@ import msgspec
 
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.engines.postgres.planned.claims import ClaimedBatch, Claims
+from ledgerstone.engines.postgres.planned.claims import Claims
 from ledgerstone.engines.postgres.planned.heads import Key as SessionKey
 from ledgerstone.engines.postgres.planned.heads import Known
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.rules.work import WorkRow
 from ledgerstone.tables.graph import CONTENTS, NODES, NOTES
 from ledgerstone.tables.runs import KEPT_RUNS, RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS_BY_ID, DocumentRow, Head
@@ -82,7 +83,7 @@ class KnownRows:
         self.run: str | None = None
         """The run that is taken to be new."""
         self.absent: dict[Table[Any], set[Key]] = {}
-        self.claimed: dict[str, list[ClaimedBatch]] = {}
+        self.claimed: dict[str, list[WorkRow]] = {}
         self.lines: set[str | None] = set()
         """Queues of which the place in the line is brought up to date; None: all."""
 

@@ -42,7 +42,7 @@ from ledgerstone.engines.postgres.planned.claims import Claims
 from ledgerstone.engines.postgres.planned.heads import Heads, Key
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, Unplanned
 from ledgerstone.engines.postgres.planned.plan import Plan, plan
-from ledgerstone.engines.postgres.planned.sections import NEW_NODES
+from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES, NEW_NODES
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.sql.tx import Row
@@ -203,6 +203,8 @@ class Line:
             job.bytes = sum([len(node.body) for node in command.nodes])
             if command.values:
                 job.bytes += sum([len(value.data) for value in command.values])
+            if made is not None and ENDED_BATCHES in made.writes:
+                job.bytes += sum([len(row.body) for row in made.writes[ENDED_BATCHES]])
         return Asked(job.key, turn, run, made, job.wants)
 
     def take(self) -> list[Job]:

@@ -10,11 +10,14 @@ from functools import cache
 from typing import Any
 
 from ledgerstone.commands.work import ClaimWork
+from ledgerstone.engines.postgres.drivers.port import Blobs
 from ledgerstone.engines.postgres.planned.heads import Known
 from ledgerstone.engines.postgres.planned.known_rows import IS_TIMED
 from ledgerstone.engines.postgres.planned.plan import Plan
 from ledgerstone.engines.postgres.planned.sections import (
     COMPLETED_CLAIMS,
+    COUNTED_WORK,
+    ENDED_BATCHES,
     MOVED_HEADS,
     MOVED_SESSIONS,
     NEW_TURNS,
@@ -26,7 +29,9 @@ from ledgerstone.engines.postgres.planned.sections import (
 from ledgerstone.engines.postgres.transaction import statements
 
 _QUEUEING = frozenset({MOVED_HEADS, NEW_WORK, RAISED_LINES})
-_COMPLETING = frozenset({MOVED_HEADS, NEW_TURNS, COMPLETED_CLAIMS, SETTLED_LINES})
+_COMPLETING = frozenset(
+    {MOVED_HEADS, NEW_TURNS, COMPLETED_CLAIMS, SETTLED_LINES, ENDED_BATCHES, COUNTED_WORK}
+)
 _WITH_RECENCY = _COMPLETING | {MOVED_SESSIONS}
 _MOVED = ("fence", "owner", "token", "claimed_us", "expires_us", "revision", "updated_us", "link")
 """What of a head a turn moves that only completes a claim."""
@@ -56,8 +61,8 @@ def fits(plan: Plan | None) -> bool:
     keys = plan.writes.keys()
     if keys != _QUEUEING and not (_COMPLETING <= keys <= _WITH_RECENCY and not plan.flags):
         return False
-    one_each = not [1 for rows in plan.writes.values() if len(rows) != 1]
-    return one_each and not plan.flags & ~IS_TIMED
+    many = [section for section, rows in plan.writes.items() if len(rows) != 1]
+    return many in ([], [ENDED_BATCHES]) and not plan.flags & ~IS_TIMED
 
 
 def call_of(plan: Plan, now_us: int | None) -> Call | None:
@@ -84,7 +89,7 @@ def _completing(plan: Plan, now_us: int | None) -> Call | None:
     after, writes = plan.after.head, plan.writes
     if _besides_turn(plan.before.head) != _besides_turn(after):
         return None
-    (turn,), (claim,) = writes[NEW_TURNS], writes[COMPLETED_CLAIMS]
+    (turn,), (claim,), ended = writes[NEW_TURNS], writes[COMPLETED_CLAIMS], writes[ENDED_BATCHES]
     if turn.count or turn.created_us != after.updated_us:
         return None
     (line,) = writes[SETTLED_LINES]
@@ -93,8 +98,10 @@ def _completing(plan: Plan, now_us: int | None) -> Call | None:
     given = frozenset([name for name, value in more.items() if value is not None])
     return _text("complete_alone", given), (
         *_standing(plan.key[0], plan.before),
-        *(now_us, plan.live, turn.id, claim.claim, claim.batches, claim.token),
+        *(now_us, plan.live, turn.id, claim.claim, len(ended), claim.token),
         *(turn.revision, turn.created_us, turn.link, *_lease(after), *_turn(turn)),
+        *(f"{{{claim.batches}}}", Blobs([row.body for row in ended])),
+        *(ended[0].ended_us, ended[0].reason),
         *(() if line.queue is None else (line.queue,)),
         line.floor_us,
         *(() if moved is None else (moved[0].recency,)),

@@ -45,7 +45,7 @@ from ledgerstone.errors import (
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.guard import is_live
-from ledgerstone.rules.work import due_us
+from ledgerstone.rules.work import WorkRow, due_us
 from ledgerstone.tables.graph import DRAFT_END, NODES
 from ledgerstone.tables.runs import RUNS
 from ledgerstone.tables.sessions import DOCUMENTS, Head
@@ -104,10 +104,8 @@ def _settle(made: Plan, tx: Tx, rows: KnownRows) -> None:
     """Sort the writes, and note what will be known when they are carried out."""
     made.flags |= rows.flags
     made.run = rows.run
-    if tx.adds:
-        raise Unplanned("adds")
     try:
-        writes = made.writes = sort_writes(tx.writes, tx.inserted, rows.absent)
+        writes = made.writes = sort_writes(tx.writes, tx.inserted, tx.adds, rows.absent)
     except NotCarried as error:
         raise Unplanned(str(error)) from None
     before = made.before
@@ -161,13 +159,17 @@ def _change_work(writes: Writes, rows: KnownRows, head: Head, now_us: int) -> No
         raise Unplanned("work")
     if gone:
         writes[COMPLETED_CLAIMS] = [
-            ClaimRow(head.number, len(batches), claim, batches[0].claim_token)
-            for claim, batches in rows.claimed.items()
+            _completed(head.number, claim, batches) for claim, batches in rows.claimed.items()
         ]
     if rows.lines:
         floor_us = due_us(0, head, now_us)
         queues = {None} if None in rows.lines else rows.lines
         writes[SETTLED_LINES] = [LineRow(head.number, queue, floor_us) for queue in queues]
+
+
+def _completed(number: int, claim: str, batches: list[WorkRow]) -> ClaimRow:
+    places = ",".join([str(batch.seq) for batch in batches])
+    return ClaimRow(number, claim, batches[0].claim_token or "", places)
 
 
 def _drafts(key: tuple[int, str, str]) -> DraftsRow:

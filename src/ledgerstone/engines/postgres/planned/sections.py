@@ -17,11 +17,12 @@ from ledgerstone.tables.runs import RUNS
 from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS
 from ledgerstone.tables.table import ORD_BITS, Key, Table
 from ledgerstone.tables.usage import USAGE_DAYS
-from ledgerstone.tables.work import READY, WORK
+from ledgerstone.tables.work import ENDED_WORK, READY, WORK, WORK_SUMS
 
-Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle"]
+Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle", "add"]
 """`merge`: the plan took the row to be absent, and the server joins it with the one that is there.
-`settle`: the server computes the rows from others, when these are written."""
+`settle`: the server computes the rows from others, when these are written.
+`add`: what is added to sums."""
 Carry: TypeAlias = Callable[[int, Collection[Any], list[Any], list[Any], list[Any]], None]
 """Adds rows of the command at a place to the numbers, texts and bytes of a call."""
 Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -109,12 +110,13 @@ class DraftsRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimRow(msgspec.Struct, frozen=True, gc=False):
-    """A claim that is completed: it still has so many batches under this token, or nothing is."""
+    """A claim that is completed: it still has these batches under this token, or nothing is."""
 
     number: int
-    batches: int
     claim: str
     token: str
+    batches: str
+    """Their places in the queue, in the order they are claimed."""
 
 
 class LineRow(msgspec.Struct, frozen=True, gc=False):
@@ -127,7 +129,7 @@ class LineRow(msgspec.Struct, frozen=True, gc=False):
 
 _CLAIMED = (
     "attempts", "last_error", "claim", "claim_fence", "claim_token", "claim_owner", "claimed_us",
-    "claim_expires_us",
+    "claim_expires_us", "superseded",
 )  # fmt: skip
 
 MOVED_HEADS = _section(HEADS, "put", but=("incarnation", "deleted_us", "touched_us"), often=True)
@@ -141,16 +143,18 @@ NEW_VALUES = _section(CONTENTS, "merge")
 NEW_DOCUMENTS = _section(DOCUMENTS, "put")
 NEW_WORK = _section(WORK, "insert", but=_CLAIMED)
 RAISED_LINES = _section(READY, "merge", but=("tenant",))
-COMPLETED_CLAIMS = _computed(WORK, "delete", "number batches", "claim token")
+COMPLETED_CLAIMS = _computed(WORK, "delete", "number", "claim token batches")
 SETTLED_LINES = _computed(READY, "settle", "number floor_us", "queue")
 NEW_NOTES = _section(NOTES, "put")
 DROPPED_DRAFTS = _computed(NOTES, "delete", "number", "node first last")
 KEPT_NOTES = _section(NOTES, "merge")
+ENDED_BATCHES = _section(ENDED_WORK, "insert", but=("tenant",))
+COUNTED_WORK = _section(WORK_SUMS, "add", but=("tenant",))
 
 SECTIONS = (
     MOVED_HEADS, NEW_NODES, NEW_TURNS, NEW_RUNS, CHANGED_RUNS, USED_DAYS, MOVED_SESSIONS,
     NEW_VALUES, NEW_DOCUMENTS, NEW_WORK, RAISED_LINES, COMPLETED_CLAIMS, SETTLED_LINES, NEW_NOTES,
-    DROPPED_DRAFTS, KEPT_NOTES,
+    DROPPED_DRAFTS, KEPT_NOTES, ENDED_BATCHES, COUNTED_WORK,
 )  # fmt: skip
 """In the order in which ledger_write reads them."""
 
@@ -168,6 +172,7 @@ class NotCarried(Exception):
 def sort_writes(
     writes: dict[Table[Any], dict[Key, Any]],
     inserted: dict[Table[Any], set[Key]],
+    adds: dict[Table[Any], dict[Key, Any]],
     absent: dict[Table[Any], set[Key]],
 ) -> Writes:
     """A change set by section; `absent` are the keys that were taken to be free."""
@@ -181,6 +186,8 @@ def sort_writes(
                 _sort_one_by_one(found, sections, mine, new or (), absent.get(table, ()))
             else:
                 found[sections["put"]] = [*mine.values()]
+        for table, summed in adds.items():
+            found[_OF_TABLE[table]["add"]] = [*summed.values()]
     except KeyError as error:
         raise NotCarried(str(error)) from None
     return found

@@ -26,7 +26,7 @@ from ledgerstone.engines.postgres.drivers.port import (
 from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
 from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
 from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Heads, Known
+from ledgerstone.engines.postgres.planned.heads import Heads, Key, Known
 from ledgerstone.engines.postgres.planned.line import Job, time_left_s
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
@@ -249,10 +249,9 @@ class QueueLine:
     def _answer(self, job: Job, rows: list[Row]) -> Any:
         if isinstance(job.command, TakeWork):
             return self._taken(job.key[0], rows)
-        claim = claim_of(job.key[1], _batches(rows, 2))
         if isinstance(job.command, ClaimWork):
-            self._claims.note(job.key[0], claim)
-        return claim
+            return self._claimed(job.key, _batches(rows, 2))
+        return claim_of(job.key[1], _batches(rows, 2))
 
     def _taken(self, tenant: str, rows: list[Row]) -> Taken:
         session, version = rows[0][2:_HEAD]
@@ -260,9 +259,12 @@ class QueueLine:
         self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
         lease = head.lease(session)
         assert lease is not None
-        claim: Claim = claim_of(session, _batches(rows, _BATCH))
-        self._claims.note(tenant, claim)
-        return Taken(lease, claim)
+        return Taken(lease, self._claimed((tenant, session), _batches(rows, _BATCH)))
+
+    def _claimed(self, key: Key, batches: list[WorkRow]) -> Claim:
+        claim = claim_of(key[1], batches)
+        self._claims.note((*key, claim.id), batches)
+        return claim
 
     def withdraw(self, job: Job) -> bool:
         """A command that nobody began is not carried out later; False when somebody did."""

@@ -7,7 +7,7 @@
 --   section           ints per row               texts                      bytes
 --   1 commands        number version live        tenant session turn run
 --                     flags planned_us
---   2 to 17           see apply_writes.sql       the first int of a row is the place of its command
+--   2 to 19           see apply_writes.sql       the first int of a row is the place of its command
 --
 -- flags: 1 uses something, 2 makes a run, 4 depends on the time, 8 wants the state (16: the
 -- session is deleted, which its head vouches for)
@@ -215,11 +215,12 @@ begin
       where w.number = ints[at[42] + r * 9 + 8] and w.source_key = texts[at[43] + r * 6 + 3]
         and w.tenant = texts[ints[at[42] + r * 9 + 1] * 4 - 3] limit 1))
     union
-    select ints[at[50] + r * 3 + 1] from generate_series(0, at[49] - 1) r
-    where ints[at[50] + r * 3 + 3] <> (
-      select count(*) from work w
-      where w.number = ints[at[50] + r * 3 + 2] and w.claim = texts[at[51] + r * 2 + 1]
-        and w.claim_token = texts[at[51] + r * 2 + 2] and w.tenant = texts[ints[at[50] + r * 3 + 1] * 4 - 3])
+    select ints[at[50] + r * 2 + 1] from generate_series(0, at[49] - 1) r
+    where texts[at[51] + r * 3 + 3] is distinct from (
+      select string_agg(w.seq::text, ',' order by w.priority, w.seq) from work w
+      where w.number = ints[at[50] + r * 2 + 2] and w.claim = texts[at[51] + r * 3 + 1]
+        and w.claim_token = texts[at[51] + r * 3 + 2] and w.superseded is null
+        and w.tenant = texts[ints[at[50] + r * 2 + 1] * 4 - 3])
   loop
     words[_at] := 'slow';
   end loop;

@@ -220,15 +220,37 @@ begin
       priority = least(r.priority, excluded.priority), due_us = least(r.due_us, excluded.due_us)
     where excluded.priority < r.priority or excluded.due_us < r.due_us;
   end if;
-  -- 13. at, number, count; claim, token
+  -- 13. at, number; claim, token, batches
   if at[49] > 0 then
     delete from work w
     using (
-      select ints[at[50] + r * 3 + 2] as number, texts[at[51] + r * 2 + 1] as claim,
-        texts[ints[at[50] + r * 3 + 1] * 4 - 3] as tenant
-      from generate_series(0, at[49] - 1) r where words[ints[at[50] + r * 3 + 1]] = 'ok' offset 0
+      select ints[at[50] + r * 2 + 2] as number, texts[at[51] + r * 3 + 1] as claim,
+        texts[ints[at[50] + r * 2 + 1] * 4 - 3] as tenant
+      from generate_series(0, at[49] - 1) r where words[ints[at[50] + r * 2 + 1]] = 'ok' offset 0
     ) x
     where w.number = x.number and w.tenant = x.tenant and w.claim = x.claim;
+  end if;
+  -- 18. at, number, seq, ended_us; id, state, reason; body
+  if at[69] > 0 then
+    insert into ended_work (tenant, number, seq, ended_us, id, state, reason, body)
+    select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], ints[x.i + 4],
+      texts[x.t + 1], texts[x.t + 2], texts[x.t + 3], bytes[x.b + 1]
+    from (
+      select at[70] + r * 4 as i, at[71] + r * 3 as t, at[72] + r as b
+      from generate_series(0, at[69] - 1) r offset 0
+    ) x
+    where words[ints[x.i + 1]] = 'ok';
+  end if;
+  -- 19. at, number, epoch, done, cancelled, dead, superseded
+  if at[73] > 0 then
+    insert into work_sums as s (tenant, number, epoch, done, cancelled, dead, superseded)
+    select texts[ints[x.i + 1] * 4 - 3], ints[x.i + 2], ints[x.i + 3], ints[x.i + 4], ints[x.i + 5],
+      ints[x.i + 6], ints[x.i + 7]
+    from (select at[74] + r * 7 as i from generate_series(0, at[73] - 1) r offset 0) x
+    where words[ints[x.i + 1]] = 'ok'
+    on conflict (number) do update set epoch = s.epoch + excluded.epoch, done = s.done + excluded.done,
+      cancelled = s.cancelled + excluded.cancelled, dead = s.dead + excluded.dead,
+      superseded = s.superseded + excluded.superseded;
   end if;
   -- 14. at, number, floor_us; queue or null for all of them
   if at[53] > 0 then

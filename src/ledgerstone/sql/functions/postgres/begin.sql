@@ -14,7 +14,7 @@ return (extract(epoch from clock_timestamp()) * 1000000)::bigint;
 -- wait for one another. The time is read after that: it is never before that of whom was waited
 -- for.
 create or replace function ledger_begin(
-  tenant text, sessions text[], runs text[], tickets text[], executions text[],
+  tenant text, sessions text[], runs text[], tickets text[], executions text[], dead text[],
   shared text[], exclusive text[], now_us bigint,
   out moment_us bigint, out xid bigint, out locked bigint[]
 ) language plpgsql volatile
@@ -27,6 +27,7 @@ declare
   _runs text[] := runs;
   _tickets text[] := tickets;
   _executions text[] := executions;
+  _dead text[] := dead;
   _lock record;
   _numbers bigint[];
   _bounded boolean;
@@ -68,6 +69,11 @@ begin
   if cardinality(_executions) > 0 then
     _numbers := _numbers || array(
       select e.number from executions e where e.tenant = _tenant and e.id = any (_executions));
+  end if;
+  if cardinality(_dead) > 0 then
+    _numbers := _numbers || array(
+      select w.number from ended_work w
+      where w.tenant = _tenant and w.id = any (_dead) and w.state = 'dead');
   end if;
   perform from heads h where h.number = any (_numbers) and h.tenant = _tenant
   order by h.number for no key update;

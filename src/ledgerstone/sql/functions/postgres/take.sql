@@ -72,7 +72,7 @@ end
 $$;
 
 -- The next group of each session, as `choose` in rules/work.py forms it: one row per batch; `spent`
--- where one of them had its attempts, or one of the session waits for a decision, so that nothing may be
+-- where one of them had its attempts or was superseded, or one of the session waits for a decision, so that nothing may be
 -- claimed there: the handler does. `queues` null: of all
 -- queues. `fences`: claims below them are nobody's any more. The planner takes this apart and puts it
 -- into the statements that use it, so it names no search path of its own.
@@ -98,7 +98,7 @@ as $$
         cross join lateral (
           select v.* from ready r cross join lateral (
             select w.id, w.queue, w.delivery, w.slot, w.merge, w.priority, w.seq,
-              w.max_attempts is not null and w.attempts >= w.max_attempts
+              w.superseded is not null or w.max_attempts is not null and w.attempts >= w.max_attempts
                 or exists (select from work p where p.number = q.number and p.tenant = who
                   and p.claim_fence = 9223372036854775807) as is_spent
             from work w
@@ -134,7 +134,8 @@ create or replace function ledger_take(
   seq bigint, queue text, priority bigint, id text, source_key text, delivery text, slot text,
   merge text, available_us bigint, max_attempts bigint, backoff_us bigint, payloads bytea,
   enqueued_us bigint, attempts bigint, last_error text, claim text, claim_fence bigint,
-  claim_token text, claim_owner text, batch_claimed_us bigint, claim_expires_us bigint
+  claim_token text, claim_owner text, batch_claimed_us bigint, claim_expires_us bigint,
+  superseded text
 ) language plpgsql volatile
 set search_path from current
 set plan_cache_mode = force_generic_plan
@@ -172,7 +173,7 @@ begin
       (select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who),
       w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
       w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
-      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us
+      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us, w.superseded
     from ready r join heads h on h.number = r.number and h.tenant = who and h.token = texts[2]
       join sessions s on s.number = h.number and s.tenant = who collate "POSIX"
       join work w on w.number = h.number and w.tenant = who and w.claim = texts[3]
@@ -241,7 +242,7 @@ begin
         where s.number = q.number and s.tenant = who collate "POSIX" limit 1
       ) s on true
       left join lateral (
-        select w.id, w.max_attempts is not null and w.attempts >= w.max_attempts
+        select w.id, w.superseded is not null or w.max_attempts is not null and w.attempts >= w.max_attempts
           or exists (select from work p where p.number = q.number and p.tenant = who
             and p.claim_fence = 9223372036854775807) as is_spent
         from work w
@@ -304,7 +305,7 @@ begin
         select n.id from nodes n where n.key = (h.number << 32) + h.tip and n.tenant = who) end,
       w.seq, w.queue, w.priority, w.id, w.source_key, w.delivery, w.slot, w.merge, w.available_us,
       w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts, w.last_error, w.claim,
-      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us;
+      w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us, w.superseded;
     if true = any (_spent) then
       for _at in
         select c.place from unnest(_places, _spent, _nth) c (place, spent, n) where c.spent and c.n = 1

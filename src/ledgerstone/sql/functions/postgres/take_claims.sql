@@ -67,7 +67,8 @@ begin
     left join lateral (
       select v.* from ready r cross join lateral (
         select w.id, w.queue, w.priority, w.seq, r.due_us,
-          w.max_attempts is not null and w.attempts >= w.max_attempts as spent, w.delivery
+          w.superseded is not null
+            or w.max_attempts is not null and w.attempts >= w.max_attempts as spent, w.delivery
         from work w
         where w.number = h.number and w.tenant = who and w.queue = r.queue and w.later = 0
           and (w.claim is null or w.claim_fence < q.fence) and w.available_us <= _clock
@@ -152,7 +153,8 @@ begin
       where h.number = q.number and h.tenant = who and h.deleted_us is null limit 1
     ) h
     cross join lateral (
-      select bool_and(w.claim_token = texts[q.n * 3] and w.claim_fence = h.fence) as owns
+      select bool_and(w.claim_token = texts[q.n * 3] and w.claim_fence = h.fence
+        and w.superseded is null) as owns
       from work w where w.number = q.number and w.tenant = who and w.claim = texts[q.n * 3 - 1]
     ) w
     where w.owns

@@ -560,7 +560,7 @@ create table work_sums (
   dead bigint not null default 0,
   superseded bigint not null default 0
 ) with (fillfactor = 50);
-create index work_sums_tenant on work_sums (tenant);
+create index work_sums_tenant on work_sums (tenant, number);
 
 create table stubs (
   tenant text collate "C" not null,

@@ -360,7 +360,7 @@ create table work_sums (
   dead integer not null,
   superseded integer not null
 ) strict;
-create index work_sums_tenant on work_sums (tenant);
+create index work_sums_tenant on work_sums (tenant, number);
 
 create table blobs (
   tenant text not null,

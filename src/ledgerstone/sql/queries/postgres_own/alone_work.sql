@@ -42,7 +42,7 @@ with moved as (
 select m.version, m.clock_us from moved m
 
 -- name: claim_alone(tenant, number, version, was_us, expires_us, now_us, fence, token, claim, queue, is_safe, claim_token, owner, ttl_us)
--- The first batch of a session under a live lease; none that had its attempts. `is_safe`: only what
+-- The first batch of a session under a live lease; none that is over. `is_safe`: only what
 -- may come in the middle of a turn.
 with held as materialized (
   select k.number, k.expires_us, coalesce(cast(:now_us as bigint), ledger_clock()) as clock_us
@@ -63,7 +63,7 @@ with held as materialized (
 ), first as materialized (
   select h.clock_us, h.expires_us, r.due_us, v.* from held h cross join ready r cross join lateral (
     select w.number, w.id, w.queue, w.priority, w.seq, w.delivery,
-      w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
+      w.superseded is not null or w.max_attempts is not null and w.attempts >= w.max_attempts as is_spent
     from work w
     where w.number = :number and w.tenant = :tenant and w.queue = r.queue and w.later = 0
       and (w.claim is null or w.claim_fence < cast(:fence as bigint)) and w.available_us <= h.clock_us
@@ -89,9 +89,9 @@ returning cast(1 as bigint), 'ok', w.seq, w.queue, w.priority, w.id, w.source_ke
   w.merge, w.available_us, w.max_attempts, w.backoff_us, w.payloads, w.enqueued_us, w.attempts,
   w.last_error, w.claim, w.claim_fence, w.claim_token, w.claim_owner, w.claimed_us, w.claim_expires_us
 
--- name: complete_alone(tenant, number, version, was_us, expires_us, now_us, is_held, turn, claim, batches, proof, revision, updated_us, link, fence, owner, token, claimed_us, ends_us, kind, hash, leaf, first_ord, usage, effects, queue, floor_us, recency)
+-- name: complete_alone(tenant, number, version, was_us, expires_us, now_us, is_held, turn, claim, batches, proof, revision, updated_us, link, fence, owner, token, claimed_us, ends_us, kind, hash, leaf, first_ord, usage, effects, seqs, bodies, ended_us, reason, queue, floor_us, recency)
 -- A turn without messages that completes a claim, and what is left in the line then. A claim that was
--- handed back, or a lease that ended, while the head was waited for takes everything back.
+-- handed back or interrupted, or a lease that ended, while the head was waited for takes everything back.
 with moved as (
   update heads h set revision = :revision, updated_us = :updated_us, link = :link,
     fence = :fence, owner = :owner, token = :token, claimed_us = :claimed_us, expires_us = :ends_us
@@ -105,7 +105,7 @@ with moved as (
       and w.claim_fence = 9223372036854775807 limit 1) is null
     and (select count(*) from work w
       where w.number = :number and w.tenant = :tenant and w.claim = cast(:claim as text)
-        and w.claim_token = cast(:proof as text)) = cast(:batches as bigint)
+        and w.claim_token = cast(:proof as text) and w.superseded is null) = cast(:batches as bigint)
   returning cast(cast(pg_current_xact_id() as text) as bigint) as xid,
     cast(cast(cast(pg_current_xact_id() as xid) as text) as bigint) as version,
     coalesce(cast(:now_us as bigint), ledger_clock()) as clock_us,
@@ -121,8 +121,18 @@ with moved as (
   from moved m cross join store s where s.name = 'feed.base'
 ), done as (
   delete from work w using moved
-  where w.number = :number and w.tenant = :tenant and w.claim = :claim
+  where w.number = :number and w.tenant = :tenant and w.claim = :claim and w.superseded is null
+  returning w.seq, w.id
+), ended as (
+  insert into ended_work (tenant, number, seq, ended_us, id, state, reason, body)
+  select :tenant, :number, d.seq, cast(:ended_us as bigint), d.id, 'done', cast(:reason as text), k.body
+  from done d join unnest(cast(cast(:seqs as text) as bigint[]), cast(:bodies as bytea[])) k (seq, body)
+    on k.seq = d.seq
   returning 1
+), counted as (
+  insert into work_sums as s (tenant, number, epoch, done, cancelled, dead, superseded)
+  select :tenant, :number, 0, :batches, 0, 0, 0 from moved
+  on conflict (number) do update set done = s.done + excluded.done
 ), places as materialized (
   select r.queue, r.priority, r.due_us,
     (select min(w.priority) from work w where w.number = :number and w.tenant = :tenant
@@ -159,5 +169,5 @@ with moved as (
   from moved where s.number = :number and s.tenant = :tenant collate "POSIX" -- if recency
 )
 select m.version,
-  m.clock_us + case when (select count(*) from done) = :batches then 0 else ledger_refuse() end
+  m.clock_us + case when (select count(*) from ended) = :batches then 0 else ledger_refuse() end
 from moved m

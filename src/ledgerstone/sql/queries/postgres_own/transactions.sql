@@ -1,10 +1,10 @@
 -- What only PostgreSQL is asked: how transactions begin and end, and facts about the server.
 
--- name: begin_command(tenant, sessions, runs, tickets, executions, shared, alone, now_us)
+-- name: begin_command(tenant, sessions, runs, tickets, executions, dead, shared, alone, now_us)
 -- The tenant, all locks of a command, then the time, the number of the transaction, the timeline on
 -- which that number counts, and the numbers of the sessions that are locked.
 select moment_us, xid, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), locked
-from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :shared, :alone, :now_us)
+from ledger_begin(:tenant, :sessions, :runs, :tickets, :executions, :dead, :shared, :alone, :now_us)
 
 -- name: begin_read(tenant)
 -- The tenant of the queries that follow, and the time.
@@ -14,6 +14,10 @@ select ledger_clock(), set_config('ledgerstone.tenant', :tenant, true)
 -- Nobody else moves this session until the transaction ends.
 select h.number from sessions s join heads h on h.number = s.number and h.tenant = :tenant
 where s.tenant = :tenant and s.id = :id for no key update of h
+
+-- name: lock_name(tenant, name)
+-- Nobody who needs it alone goes on before the transaction ends.
+select pg_advisory_xact_lock_shared(ledger_lock_key(:tenant, :name)) is null
 
 -- name: lock_numbers(tenant, numbers)
 -- The same of several by number.
