@@ -10,11 +10,38 @@ from ledgerstone.handlers.artifacts import put_in_commit
 from ledgerstone.handlers.attachments import attach_blobs, stamp
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.evidence import append_in_commit
+from ledgerstone.handlers.executions import finish_in_commit
 from ledgerstone.handlers.memories import remember_in_commit
-from ledgerstone.handlers.notes import put_values
+from ledgerstone.handlers.notes import drop_notes_of, put_values, write_notes
+from ledgerstone.handlers.tickets import open_tickets
+from ledgerstone.handlers.work import enqueue_in_commit
+from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.bodies import read_object
 from ledgerstone.tables.sessions import DOCUMENTS, DocumentRow
 from ledgerstone.tables.transaction import Tx
+
+
+async def carry_more(tx: Tx, commit: Commit) -> None:
+    """What travels with the nodes of few."""
+    command, head = commit.command, commit.head
+    if command.values:
+        await put_values(tx, head, command.values)
+    if command.notes:
+        await write_notes(tx, head, command.notes, commit.moment_us, "replace_note")
+    if command.kept_notes:
+        await write_notes(tx, head, command.kept_notes, commit.moment_us, "keep_note")
+    await put_documents(tx, commit)
+    for draft in command.drop_drafts:
+        await drop_notes_of(tx, head, draft, DRAFT_PREFIX)
+    if command.attach:
+        await stamp_attachments(tx, commit)
+    if command.tickets:
+        await open_tickets(tx, commit)
+    if command.executions:
+        await finish_in_commit(tx, commit)
+    if command.enqueue:
+        await enqueue_in_commit(tx, commit)
+    await store_extras(tx, commit)
 
 
 async def patch_state(tx: Tx, commit: Commit, patch: dict[str, Any]) -> None:

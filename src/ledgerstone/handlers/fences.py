@@ -10,8 +10,8 @@ from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
-from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.leases import FLOOR_STUB, clear
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
 from ledgerstone.tables.table import Key
 from ledgerstone.tables.transaction import Tx

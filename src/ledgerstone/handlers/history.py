@@ -12,8 +12,8 @@ import msgspec
 from ledgerstone.handlers.paths import MAIN
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules import ledger
-from ledgerstone.rules.chain import GENESIS, commit_fields
-from ledgerstone.rules.rows import UsageDay
+from ledgerstone.rules.chain import commit_fields
+from ledgerstone.rules.rows import GENESIS, UsageDay
 from ledgerstone.rules.usage import DayKey, sum_days
 from ledgerstone.tables.graph import NodeRow, TurnRow
 

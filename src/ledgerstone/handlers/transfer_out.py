@@ -21,6 +21,7 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.handlers.copy_marks import UNFINISHED
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import (
@@ -31,7 +32,6 @@ from ledgerstone.rules.transfer import (
     OF_A_TENANT,
     TABLES,
     TURNS,
-    UNFINISHED,
 )
 from ledgerstone.tables import graph
 from ledgerstone.tables.blobs import ARTIFACTS_IN_ORDER

@@ -12,13 +12,6 @@ from ledgerstone.commands.turns import CommitTurn, FindTurn, GetTurn, ListTurns,
 from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
 from ledgerstone.handlers import graph
 from ledgerstone.handlers.commits import Commit, place_branch, runs_of, settle_branch
-from ledgerstone.handlers.executions import finish_in_commit
-from ledgerstone.handlers.extras import (
-    patch_state,
-    put_documents,
-    stamp_attachments,
-    store_extras,
-)
 from ledgerstone.handlers.families import check_parent
 from ledgerstone.handlers.heads import (
     find_head,
@@ -28,16 +21,13 @@ from ledgerstone.handlers.heads import (
     save_head,
 )
 from ledgerstone.handlers.nodes import columns_between, id_at, node_at
-from ledgerstone.handlers.notes import drop_notes_of, put_values, write_notes
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.run_rows import open_mention, open_record, save_run, settle_record
 from ledgerstone.handlers.runs import wake_parent
 from ledgerstone.handlers.sessions import insert_session
-from ledgerstone.handlers.tickets import open_tickets
 from ledgerstone.handlers.usage import count_usage
-from ledgerstone.handlers.work import complete_claims, enqueue_in_commit
-from ledgerstone.records.drafts import DRAFT_PREFIX
+from ledgerstone.handlers.work import complete_claims
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
 from ledgerstone.rules import leases as lease_rules
 from ledgerstone.rules import ledger
@@ -83,7 +73,9 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     await settle_branch(tx, commit)
     await _carry(tx, commit)
     if not usual:
-        await _carry_more(tx, commit)
+        from ledgerstone.handlers.extras import carry_more  # Here: most programs never need it.
+
+        await carry_more(tx, commit)
     _write_turn(tx, commit)
     move_recency(tx, session, commit.moment_us)
     if command.release and command.guard.fence is not None:
@@ -130,6 +122,8 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     """What travels with the nodes of most turns."""
     command, head, record = commit.command, commit.head, commit.command.run
     if command.state is not None:
+        from ledgerstone.handlers.extras import patch_state
+
         await patch_state(tx, commit, command.state)
     if record is not None:
         run = commit.runs[record.id]
@@ -142,29 +136,6 @@ async def _carry(tx: Tx, commit: Commit) -> None:
         await wake_parent(tx, command.tenant, head, commit.runs[record.id])
     if command.usage:
         await count_usage(tx, commit)
-
-
-async def _carry_more(tx: Tx, commit: Commit) -> None:
-    """What travels with the nodes of few."""
-    command, head = commit.command, commit.head
-    if command.values:
-        await put_values(tx, head, command.values)
-    if command.notes:
-        await write_notes(tx, head, command.notes, commit.moment_us, "replace_note")
-    if command.kept_notes:
-        await write_notes(tx, head, command.kept_notes, commit.moment_us, "keep_note")
-    await put_documents(tx, commit)
-    for draft in command.drop_drafts:
-        await drop_notes_of(tx, head, draft, DRAFT_PREFIX)
-    if command.attach:
-        await stamp_attachments(tx, commit)
-    if command.tickets:
-        await open_tickets(tx, commit)
-    if command.executions:
-        await finish_in_commit(tx, commit)
-    if command.enqueue:
-        await enqueue_in_commit(tx, commit)
-    await store_extras(tx, commit)
 
 
 def _write_turn(tx: Tx, commit: Commit) -> None:

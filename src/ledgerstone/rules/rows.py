@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from ledgerstone.records.leases import Lease
-from ledgerstone.rules.chain import GENESIS
 
+GENESIS = bytes(32)
+"""What the first turn of a session is linked to."""
 RECENCY_SHIFT = 17
 """Lists are ordered through an index over updated_us >> 17 (131 ms): a busy session moves in that
 index at most once per bucket, and rows of one bucket are sorted by the exact time."""
