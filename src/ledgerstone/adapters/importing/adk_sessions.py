@@ -25,12 +25,12 @@ from pydantic.alias_generators import to_camel
 from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import message_of, native_of
 from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress, Transfer, awaitable, blocking
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.codec import check_json
-from ledgerstone.commands.nodes import GetMessage, ReadMessages
+from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import Corrupt, InvalidValue, SessionDeleted, SessionRetired
 from ledgerstone.intake.memories import new_memory
@@ -76,23 +76,10 @@ class Imported:
     """Sessions, events and states that were left out: they are none, or no store takes them."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """One import: from where, to where, and how."""
-
-    store: AnyStore
-    source: Source
-    skip_unreadable: bool
-    done: Imported
-
-    def skip(self, error: Corrupt) -> None:
-        """Count what cannot be read, or refuse it."""
-        if not self.skip_unreadable:
-            raise error
-        self.done.unreadable += 1
+Job: TypeAlias = Transfer[Source, Imported]
 
 
-def import_sessions(
+async def _import(
     store: AnyStore,
     source: str | Path,
     *,
@@ -109,23 +96,14 @@ def import_sessions(
     """
     with closing(Source(source)) as opened:
         job = Job(store, opened, skip_unreadable, Imported())
-        Faces(store).now(_run(job, only, progress))
+        await _sessions(job, only, progress)
+        if only is None:
+            await _shared_states(job)
         return job.done
 
 
-async def aimport_sessions(
-    store: AnyStore,
-    source: str | Path,
-    *,
-    only: Only | None = None,
-    skip_unreadable: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
-    """The same, for a program with an event loop."""
-    with closing(Source(source)) as opened:
-        job = Job(store, opened, skip_unreadable, Imported())
-        await Faces(store).later(_run(job, only, progress))
-        return job.done
+import_sessions = blocking(_import)
+aimport_sessions = awaitable(_import)
 
 
 def check_source(source: str | Path) -> None:
@@ -133,14 +111,16 @@ def check_source(source: str | Path) -> None:
     Source(source).close()
 
 
-async def _run(job: Job, only: Only | None, progress: Progress | None) -> None:
+async def _sessions(job: Job, only: Only | None, progress: Progress | None) -> None:
     chosen = (key for key in job.source.sessions() if only is None or only(*key))
     for count, key in enumerate(chosen, start=1):
         await _session(job, key)
         if progress is not None:
             progress(key[2], count)
-    if only is not None:
-        return
+
+
+async def _shared_states(job: Job) -> None:
+    """What the sessions of an app or of a user share."""
     for app, text in job.source.app_states():
         state = _state(job, text, "app_states", app)
         job.done.app_values += await _share(job, app_space(app), state, ("app_states", app))
@@ -242,13 +222,10 @@ async def _absent(
     Each is looked for: the source orders them by their times, so one that came late stands among
     those that are there, and one that was taken back in the store must not come again.
     """
-    tenant = job.store.tenant or ""
     while part := list(islice(messages, CHUNK)):
         if is_new:
             return part
-        asked = (GetMessage(tenant=tenant, session=session, id=one.id) for one in part)
-        there = await of(job.store.read(*asked))
-        absent = [one for one, known in zip(part, there, strict=True) if known is None]
+        absent = await job.absent(session, part)
         job.done.known += len(part) - len(absent)
         if absent:
             return absent

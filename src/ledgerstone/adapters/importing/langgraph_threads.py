@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress
 from ledgerstone.adapters.importing.langgraph_source import Key, Source, Stored, Write
 from ledgerstone.adapters.langgraph.opaques import PICKLE, Opaques, strict_serde
 from ledgerstone.adapters.langgraph.saver import LedgerSaver

@@ -19,13 +19,12 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing import openai_usage
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress, Transfer, awaitable, blocking
 from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.adapters.openai_agents_items import kept
-from ledgerstone.commands.nodes import GetMessage
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
@@ -51,24 +50,14 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Job:
-    """One import: from where, to where, and how."""
+class Job(Transfer[Source, Imported]):
+    """One import, and what the file does not say of its sessions."""
 
-    store: AnyStore
-    source: Source
     app: str
     model: str
-    skip_unreadable: bool
-    done: Imported
-
-    def skip(self, error: Corrupt) -> None:
-        """Count what cannot be read, or refuse it."""
-        if not self.skip_unreadable:
-            raise error
-        self.done.unreadable += 1
 
 
-def import_sessions(
+async def _import(
     store: AnyStore,
     source: str | Path,
     *,
@@ -90,43 +79,24 @@ def import_sessions(
     written before an error stays, and counts as known next time.
     """
     with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, model, skip_unreadable, Imported())
-        Faces(store).now(_run(job, only, progress))
+        job = Job(store, opened, skip_unreadable, Imported(), app, model)
+        for session, created_us in opened.sessions():
+            if (only is not None and not only(session)) or not _has_place(job, session):
+                continue
+            await _session(job, Session(id=session, app=app, created_us=created_us))
+            job.done.sessions += 1
+            if progress is not None:
+                progress(session, job.done.sessions)
         return job.done
 
 
-async def aimport_sessions(
-    store: AnyStore,
-    source: str | Path,
-    *,
-    sessions_table: str = SESSIONS,
-    messages_table: str = MESSAGES,
-    only: Callable[[str], bool] | None = None,
-    app: str = "",
-    model: str = openai_usage.UNKNOWN,
-    skip_unreadable: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
-    """The same, for a program with an event loop."""
-    with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, model, skip_unreadable, Imported())
-        await Faces(store).later(_run(job, only, progress))
-        return job.done
+import_sessions = blocking(_import)
+aimport_sessions = awaitable(_import)
 
 
 def check_source(source: str | Path) -> None:
     """The errors that `import_sessions` has for a source before it reads a session."""
     Source(source).close()
-
-
-async def _run(job: Job, only: Callable[[str], bool] | None, progress: Progress | None) -> None:
-    for session, created_us in job.source.sessions():
-        if (only is not None and not only(session)) or not _has_place(job, session):
-            continue
-        await _session(job, Session(id=session, app=job.app, created_us=created_us))
-        job.done.sessions += 1
-        if progress is not None:
-            progress(session, job.done.sessions)
 
 
 def _has_place(job: Job, session: str) -> bool:
@@ -203,10 +173,7 @@ async def _append(
 ) -> None:
     """One commit for those that are not there."""
     messages = [one for _, one in found if one is not None]
-    tenant = job.store.tenant or ""
-    queries = [GetMessage(tenant=tenant, id=one.id, session=made.id) for one in messages]
-    there = await of(job.store.read(*queries)) if queries else []
-    fresh = [one for one, old in zip(messages, there, strict=True) if old is None]
+    fresh = await job.absent(made.id, messages)
     if fresh:
         await of(job.store.messages.append(made.id, *fresh, branch=branch, create=made))
     job.done.messages += len(fresh)
