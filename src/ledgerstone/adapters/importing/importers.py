@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.commands.nodes import GetMessage
@@ -71,26 +71,24 @@ class Transfer(Generic[SourceT, CountsT]):
         return [one for one, known in zip(messages, there, strict=True) if known is None]
 
 
-def blocking(
-    work: Callable[Concatenate[AnyStore, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[AnyStore, P], T]:
-    """Return an importer for a program without an event loop."""
+def blocking(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return an importer, whose first argument is the store, for a program without a loop."""
 
     @wraps(work)
-    def run(store: AnyStore, *args: P.args, **options: P.kwargs) -> T:
-        return Faces(store).now(work(store, *args, **options))
+    def run(*args: P.args, **options: P.kwargs) -> T:
+        store = signature(work).bind(*args, **options).arguments["store"]
+        return Faces(store).now(work(*args, **options))
 
     return run
 
 
-def awaitable(
-    work: Callable[Concatenate[AnyStore, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[AnyStore, P], Coroutine[Any, Any, T]]:
+def awaitable(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Return the same importer for a program with an event loop."""
 
     @wraps(work)
-    async def run(store: AnyStore, *args: P.args, **options: P.kwargs) -> T:
-        return await Faces(store).later(work(store, *args, **options))
+    async def run(*args: P.args, **options: P.kwargs) -> T:
+        store = signature(work).bind(*args, **options).arguments["store"]
+        return await Faces(store).later(work(*args, **options))
 
     return run
 
