@@ -23,7 +23,7 @@ from pydantic_ai.conversation_store import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
 from ledgerstone.adapters.pydantic_ai import conversation_pages
 from ledgerstone.adapters.pydantic_ai.conversation_records import look
@@ -74,11 +74,28 @@ class LedgerConversationStore(ConversationStore):
     ) -> None:
         """Record and entries in one commit; InvalidValue for what cannot be stored."""
         writing = Writing(self._store, record, new_entries, self._home())
-        await self._faces.later(self._write(writing, expected_revision))
+        await self._write(writing, expected_revision)
 
+    @runs_later
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good, with its entries; a fork keeps its own copies of them."""
-        await self._faces.later(self._delete(conversation_id, expected_revision))
+        for _ in range(TRIES):
+            place = await look(self._store, conversation_id)
+            if place.session is None or _revision(place.record) != expected_revision:
+                break
+            try:
+                gone = await of(
+                    self._store.sessions.purge(
+                        conversation_id,
+                        expected_revision=place.commits,
+                        expected_incarnation=place.session.incarnation,
+                    )
+                )
+            except RevisionMoved:
+                continue
+            if gone.existed:
+                return
+        raise ConversationConflict(conversation_id)
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
@@ -99,8 +116,7 @@ class LedgerConversationStore(ConversationStore):
             raise LookupError(f"no entry {entry_id!r}")
         return found[0]
 
-    # --- the work, once for both colours of stores -------------------------------------------
-
+    @runs_later
     async def _write(self, writing: Writing, expected: str | None) -> None:
         for _ in range(TRIES):
             place = await look(self._store, writing.id)
@@ -111,25 +127,6 @@ class LedgerConversationStore(ConversationStore):
             except RevisionMoved:
                 continue
         raise ConversationConflict(writing.id)
-
-    async def _delete(self, id: str, expected: str) -> None:
-        for _ in range(TRIES):
-            place = await look(self._store, id)
-            if place.session is None or _revision(place.record) != expected:
-                break
-            try:
-                gone = await of(
-                    self._store.sessions.purge(
-                        id,
-                        expected_revision=place.commits,
-                        expected_incarnation=place.session.incarnation,
-                    )
-                )
-            except RevisionMoved:
-                continue
-            if gone.existed:
-                return
-        raise ConversationConflict(id)
 
     def _home(self) -> str | None:
         """The session of the record that this task read last."""

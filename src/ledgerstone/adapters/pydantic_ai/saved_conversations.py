@@ -18,7 +18,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
     STATE,
@@ -49,6 +49,7 @@ class LedgerSavedConversations:
 
     # --- whole conversations -----------------------------------------------------------------
 
+    @runs_later
     async def read(
         self, conversation_id: str, *, branch: str = "main"
     ) -> StoredConversation | None:
@@ -56,8 +57,9 @@ class LedgerSavedConversations:
 
         It may have been begun by whatever framework.
         """
-        return await self._faces.later(self._read(conversation_id, branch))
+        return await self._read(conversation_id, branch)
 
+    @runs_later
     async def write(
         self, conversation: Conversation, *, expected_revision: str | None, branch: str = "main"
     ) -> StoredConversation:
@@ -70,98 +72,6 @@ class LedgerSavedConversations:
             raise InvalidValue(
                 "conversation", f"a Conversation expected, got {type(conversation).__name__}"
             )
-        return await self._faces.later(self._write(conversation, expected_revision, branch))
-
-    async def fork(
-        self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
-    ) -> StoredConversation:
-        """A new conversation with the history up to a head, here or on any branch of that one.
-
-        ConversationConflict when that conversation or head is not there any more.
-        """
-        return await self._faces.later(self._fork(conversation_id, at, new_id))
-
-    async def branch(
-        self, conversation_id: str, name: str, *, at: str | None = None
-    ) -> StoredConversation:
-        """Another way to go on from a head, in the same conversation."""
-        return await self._faces.later(self._branch(conversation_id, name, at))
-
-    async def records(self, *, limit: int | None = None) -> list[Session]:
-        """The conversations in scope, those written last first."""
-        return await self._faces.later(self._records(limit))
-
-    async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete it for good; ConversationConflict when it is not as it was read."""
-        await self._faces.later(self._remove(conversation_id, expected_revision))
-
-    # --- as SqliteConversationStore ----------------------------------------------------------
-
-    async def save(
-        self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
-    ) -> ConversationSummary:
-        """Commit content only if its expected revision is still current."""
-        return await self._faces.later(self._save(summary, messages))
-
-    async def get(self, *, conversation_id: str) -> SavedConversation:
-        """One conversation; LookupError when there is none."""
-        return await self._faces.later(self._get(conversation_id))
-
-    async def listing(
-        self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
-    ) -> list[ConversationSummary]:
-        """Summaries, the latest activity first; `query` looks in names, tags and text."""
-        if limit < 1 or offset < 0:
-            raise ValueError("limit must be positive and offset nonnegative")
-        return await self._faces.later(listing.listed(self._heads, query, limit, offset, archived))
-
-    async def name(
-        self,
-        *,
-        source: ConversationSummary,
-        title: str,
-        subtitle: str = "",
-        tags: tuple[str, ...] = (),
-        manual: bool = False,
-        tokens: int = 0,
-    ) -> bool:
-        """Name the revision that was read; False when it moved or has a name of its user's."""
-        naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
-        return await self._faces.later(self._name(naming))
-
-    async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
-        """Archive or bring back; LookupError when there is none."""
-        return await self._faces.later(self._set_archived(conversation_id, archived))
-
-    async def delete(self, *, source: ConversationSummary) -> None:
-        """Delete the revision that was read; ConversationConflict when it moved or is running."""
-        ensure_inactive(source)
-        await self._faces.later(self._delete(source))
-
-    # --- the work, once for both colours of stores -------------------------------------------
-
-    async def _read(self, id: str, branch: str) -> StoredConversation | None:
-        place = await self._heads.look(id, branch, messages=True)
-        if place.session is None or (branch != "main" and place.leaf is None):
-            return None
-        messages = await self._heads.show(place)
-        known = place.known or place.begun
-        conversation: Conversation = ConversationTypeAdapter.validate_python(
-            {
-                "messages": [],
-                "usage": known.get("usage") or {},
-                "conversation_id": id,
-                "deferred_tool_requests": known.get("deferred"),
-            }
-        )
-        conversation.messages = messages
-        return StoredConversation(
-            conversation=conversation, revision=place.revision, head=place.leaf, branch=branch
-        )
-
-    async def _write(
-        self, conversation: Conversation, expected: str | None, branch: str
-    ) -> StoredConversation:
         id = conversation.conversation_id
         natives = chains.dump(conversation.messages)
         rest = replace(conversation, messages=[])
@@ -186,7 +96,7 @@ class LedgerSavedConversations:
             return mine
 
         place = await self._heads.write(
-            id, natives, change, seen=_seen(expected), branch=branch, made=self._made(id)
+            id, natives, change, seen=_seen(expected_revision), branch=branch, made=self._made(id)
         )
         return StoredConversation(
             conversation=conversation,
@@ -195,15 +105,24 @@ class LedgerSavedConversations:
             branch=branch,
         )
 
-    async def _fork(self, id: str, at: str | None, new_id: str | None) -> StoredConversation:
+    @runs_later
+    async def fork(
+        self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
+    ) -> StoredConversation:
+        """A new conversation with the history up to a head, here or on any branch of that one.
+
+        ConversationConflict when that conversation or head is not there any more.
+        """
         if new_id is not None:
             ids.check_id(new_id, "new_id")
-        place = await self._heads.look(id)
+        place = await self._heads.look(conversation_id)
         if place.session is None:
-            raise ConversationConflict(moved(id, place))
+            raise ConversationConflict(moved(conversation_id, place))
         try:
             made = await of(
-                self._store.sessions.fork(id, at=at, new_id=new_id, user=place.session.user)
+                self._store.sessions.fork(
+                    conversation_id, at=at, new_id=new_id, user=place.session.user
+                )
             )
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to fork at {at!r}: {error}") from error
@@ -214,23 +133,31 @@ class LedgerSavedConversations:
             raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
         return found
 
-    async def _branch(self, id: str, name: str, at: str | None) -> StoredConversation:
-        place = await self._heads.look(id)
+    @runs_later
+    async def branch(
+        self, conversation_id: str, name: str, *, at: str | None = None
+    ) -> StoredConversation:
+        """Another way to go on from a head, in the same conversation."""
+        place = await self._heads.look(conversation_id)
         if place.session is None:
-            raise ConversationConflict(moved(id, place))
+            raise ConversationConflict(moved(conversation_id, place))
         start = at or place.leaf
         if start is None:
-            raise ConversationConflict(f"Conversation {id!r} is empty: nothing to branch from.")
+            raise ConversationConflict(
+                f"Conversation {conversation_id!r} is empty: nothing to branch from."
+            )
         try:
-            await of(self._store.branches.create(id, name, at=start))
+            await of(self._store.branches.create(conversation_id, name, at=start))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
-        found = await self._read(id, name)
+        found = await self._read(conversation_id, name)
         if found is None:
-            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+            raise ConversationConflict(f"Conversation {conversation_id!r} was deleted.")
         return found
 
-    async def _records(self, limit: int | None) -> list[Session]:
+    @runs_later
+    async def records(self, *, limit: int | None = None) -> list[Session]:
+        """The conversations in scope, those written last first."""
         if limit is not None and limit < 1:
             raise InvalidValue("limit", f"a number from 1 or None expected, got {limit!r}")
         found: list[Session] = []
@@ -240,27 +167,19 @@ class LedgerSavedConversations:
                 break
         return found[:limit]
 
-    async def _remove(self, id: str, expected: str) -> None:
-        place = await self._heads.look(id)
-        await self._purge(id, place, seen=place.revision == expected)
+    @runs_later
+    async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete it for good; ConversationConflict when it is not as it was read."""
+        place = await self._heads.look(conversation_id)
+        await self._purge(conversation_id, place, seen=place.revision == expected_revision)
 
-    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
-        if place.session is None or not seen:
-            raise ConversationConflict(moved(id, place))
-        try:
-            gone = await of(
-                self._store.sessions.purge(
-                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
-                )
-            )
-        except RevisionMoved:
-            raise ConversationConflict(moved(id, place)) from None
-        if not gone.existed:
-            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+    # --- as SqliteConversationStore ----------------------------------------------------------
 
-    async def _save(
-        self, summary: ConversationSummary, messages: Sequence[ModelMessage]
+    @runs_later
+    async def save(
+        self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
     ) -> ConversationSummary:
+        """Commit content only if its expected revision is still current."""
         natives = chains.dump(messages)
         updated = replace(
             summary,
@@ -281,17 +200,40 @@ class LedgerSavedConversations:
         place = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
         return summaries.of_place(place)
 
-    async def _get(self, id: str) -> SavedConversation:
-        place = await self._heads.look(id, messages=True)
+    @runs_later
+    async def get(self, *, conversation_id: str) -> SavedConversation:
+        """One conversation; LookupError when there is none."""
+        place = await self._heads.look(conversation_id, messages=True)
         if place.session is None:
-            raise LookupError(f"No saved session: {id}")
+            raise LookupError(f"No saved session: {conversation_id}")
         messages = await self._heads.show(place)
         found = summaries.of_place(place)
         if "summary" not in place.state.get(STATE, {}):
             found = replace(found, message_count=len(messages))
         return SavedConversation(summary=found, messages=messages)
 
-    async def _name(self, naming: summaries.Naming) -> bool:
+    @runs_later
+    async def listing(
+        self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
+    ) -> list[ConversationSummary]:
+        """Summaries, the latest activity first; `query` looks in names, tags and text."""
+        if limit < 1 or offset < 0:
+            raise ValueError("limit must be positive and offset nonnegative")
+        return await listing.listed(self._heads, query, limit, offset, archived)
+
+    @runs_later
+    async def name(
+        self,
+        *,
+        source: ConversationSummary,
+        title: str,
+        subtitle: str = "",
+        tags: tuple[str, ...] = (),
+        manual: bool = False,
+        tokens: int = 0,
+    ) -> bool:
+        """Name the revision that was read; False when it moved or has a name of its user's."""
+        naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
         done = False
 
         def change(place: Place) -> dict[str, Any]:
@@ -308,7 +250,10 @@ class LedgerSavedConversations:
 
         return await self._heads.patch(naming.source.id, change) is not None and done
 
-    async def _set_archived(self, id: str, archived: bool) -> ConversationSummary:
+    @runs_later
+    async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
+        """Archive or bring back; LookupError when there is none."""
+
         def change(place: Place) -> dict[str, Any]:
             mine = dict(place.state.get(STATE, {}))
             summary = summaries.of_place(place)
@@ -318,14 +263,50 @@ class LedgerSavedConversations:
             mine["summary"] = summaries.dump(replace(summary, archived_at=at))
             return mine
 
-        place = await self._heads.patch(id, change)
+        place = await self._heads.patch(conversation_id, change)
         if place is None or "summary" not in place.state.get(STATE, {}):
-            raise LookupError(f"No saved session: {id}")
+            raise LookupError(f"No saved session: {conversation_id}")
         return summaries.of_place(place)
 
-    async def _delete(self, source: ConversationSummary) -> None:
+    @runs_later
+    async def delete(self, *, source: ConversationSummary) -> None:
+        """Delete the revision that was read; ConversationConflict when it moved or is running."""
+        ensure_inactive(source)
         place = await self._heads.look(source.id)
         await self._purge(source.id, place, seen=summaries.revision(place) == source.revision)
+
+    async def _read(self, id: str, branch: str) -> StoredConversation | None:
+        place = await self._heads.look(id, branch, messages=True)
+        if place.session is None or (branch != "main" and place.leaf is None):
+            return None
+        messages = await self._heads.show(place)
+        known = place.known or place.begun
+        conversation: Conversation = ConversationTypeAdapter.validate_python(
+            {
+                "messages": [],
+                "usage": known.get("usage") or {},
+                "conversation_id": id,
+                "deferred_tool_requests": known.get("deferred"),
+            }
+        )
+        conversation.messages = messages
+        return StoredConversation(
+            conversation=conversation, revision=place.revision, head=place.leaf, branch=branch
+        )
+
+    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
+        if place.session is None or not seen:
+            raise ConversationConflict(moved(id, place))
+        try:
+            gone = await of(
+                self._store.sessions.purge(
+                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
+                )
+            )
+        except RevisionMoved:
+            raise ConversationConflict(moved(id, place)) from None
+        if not gone.existed:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
 
     def _made(self, id: str, cwd: str | None = None) -> Session:
         tenant = self._store.tenant

@@ -7,7 +7,8 @@ executions, so that `executions.unresolved` and `sessions.recovery` know of them
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic_ai_harness.step_persistence import (
@@ -18,7 +19,7 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.adapters.pydantic_ai import effects, step_records
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
@@ -54,60 +55,9 @@ class LedgerStepStore:
         self._snapshots = Snapshots(store, branch, max_snapshots_per_run)
         self._sessions: dict[str, str] = {}
 
+    @runs_later
     async def register_run(self, record: RunRecord) -> None:
         """Write the run down; again, it is overwritten. A run stays in its conversation."""
-        await self._faces.later(self._register(record))
-
-    async def get_run(self, *, run_id: str) -> RunRecord | None:
-        found = await self._faces.later(self._run(run_id))
-        return None if found is None else step_records.record_of(found)
-
-    async def list_runs(
-        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
-    ) -> list[RunRecord]:
-        """Those that fit, in the order they started."""
-        return await self._faces.later(self._list_runs(parent_run_id, conversation_id))
-
-    async def append_event(self, event: StepEvent) -> None:
-        """Add an event; one with an idempotency key that is there already changes nothing."""
-        await self._faces.later(self._append(event))
-
-    async def list_events(self, *, run_id: str) -> list[StepEvent]:
-        """All events of a run, in the order they were added."""
-        return await self._faces.later(self._events(run_id))
-
-    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
-        """Keep a point to go on from, in one commit; repeated saves are known by their key."""
-        await self._faces.later(self._save(snapshot))
-
-    async def latest_snapshot(
-        self, *, run_id: str, include_interrupted: bool = False
-    ) -> ContinuableSnapshot | None:
-        """The newest complete one; the newest of all with `include_interrupted`."""
-        found = await self._faces.later(self._kept(run_id, include_interrupted, 1))
-        return found[-1] if found else None
-
-    async def list_snapshots(
-        self, *, run_id: str, include_interrupted: bool = False
-    ) -> list[ContinuableSnapshot]:
-        """What is kept of a run, in the order it was saved."""
-        return await self._faces.later(self._kept(run_id, include_interrupted, None))
-
-    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
-        """Write down what became of a tool call; the last record of a call counts."""
-        await self._faces.later(self._record(record))
-
-    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
-        return await self._faces.later(self._effect(run_id, tool_call_id))
-
-    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
-        """Calls that began and did not end: after a crash nobody knows what they did."""
-        found = await self._faces.later(self._effects(run_id))
-        return [one for one in found if one.status == "started"]
-
-    # --- the work, once for both colours of stores -------------------------------------------
-
-    async def _register(self, record: RunRecord) -> None:
         session = await self._home(record.run_id, record.conversation_id, create=True)
         wanted = session if record.conversation_id is None else record.conversation_id
         if wanted != session:
@@ -117,13 +67,18 @@ class LedgerStepStore:
         known = await of(self._store.runs.get(record.run_id))
         await of(self._store.runs.put(step_records.run_of(record, session, known)))
 
-    async def _run(self, run_id: str) -> Run | None:
+    @runs_later
+    async def get_run(self, *, run_id: str) -> RunRecord | None:
         found = await of(self._store.runs.get(run_id))
-        return found if found is not None and step_records.is_ours(found) else None
+        if found is None or not step_records.is_ours(found):
+            return None
+        return step_records.record_of(found)
 
-    async def _list_runs(
-        self, parent_run_id: str | None, conversation_id: str | None
+    @runs_later
+    async def list_runs(
+        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
     ) -> list[RunRecord]:
+        """Those that fit, in the order they started."""
         found = []
         where = self._store.runs.iter(session=conversation_id, parent_run=parent_run_id)
         async for run in each(where):
@@ -134,7 +89,9 @@ class LedgerStepStore:
                 found.append(record)
         return sorted(found, key=lambda record: record.started_at)
 
-    async def _append(self, event: StepEvent) -> None:
+    @runs_later
+    async def append_event(self, event: StepEvent) -> None:
+        """Add an event; one with an idempotency key that is there already changes nothing."""
         once = event.idempotency_key
         key = EVENT + (ids.new_id() if once is None else ids.derive(once))
         note = {key: {**step_records.dump_event(event), "order": event_order()}}
@@ -146,7 +103,9 @@ class LedgerStepStore:
 
         await self._at_home(event.run_id, event.conversation_id, write)
 
-    async def _events(self, run_id: str) -> list[StepEvent]:
+    @runs_later
+    async def list_events(self, *, run_id: str) -> list[StepEvent]:
+        """All events of a run, in the order they were added."""
         session = await self._home(run_id)
         if session is None:
             return []
@@ -156,11 +115,45 @@ class LedgerStepStore:
         bodies.sort(key=lambda body: int(body["order"]))
         return [step_records.read_event(body) for body in bodies]
 
-    async def _save(self, snapshot: ContinuableSnapshot) -> None:
-        async def write(session: str) -> None:
-            await self._snapshots.save(session, snapshot)
-
+    @runs_later
+    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
+        """Keep a point to go on from, in one commit; repeated saves are known by their key."""
+        write = partial(self._snapshots.save, snapshot=snapshot)
         await self._at_home(snapshot.run_id, snapshot.conversation_id, write)
+
+    @runs_later
+    async def latest_snapshot(
+        self, *, run_id: str, include_interrupted: bool = False
+    ) -> ContinuableSnapshot | None:
+        """The newest complete one; the newest of all with `include_interrupted`."""
+        found = await self._kept(run_id, include_interrupted, 1)
+        return found[-1] if found else None
+
+    @runs_later
+    async def list_snapshots(
+        self, *, run_id: str, include_interrupted: bool = False
+    ) -> list[ContinuableSnapshot]:
+        """What is kept of a run, in the order it was saved."""
+        return await self._kept(run_id, include_interrupted, None)
+
+    @runs_later
+    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
+        """Write down what became of a tool call; the last record of a call counts."""
+        write = partial(effects.record, self._store, told=record)
+        await self._at_home(record.run_id, None, write)
+
+    @runs_later
+    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
+        session = await self._home(run_id)
+        if session is None:
+            return None
+        return await effects.of_call(self._store, session, run_id, tool_call_id)
+
+    @runs_later
+    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
+        """Calls that began and did not end: after a crash nobody knows what they did."""
+        found = await effects.of_run(self._store, ids.check_id(run_id, "run_id"))
+        return [one for one in found if one.status == "started"]
 
     async def _kept(
         self, run_id: str, interrupted: bool, limit: int | None
@@ -169,21 +162,6 @@ class LedgerStepStore:
         if session is None:
             return []
         return await self._snapshots.read(session, run_id, interrupted=interrupted, limit=limit)
-
-    async def _record(self, record: ToolEffectRecord) -> None:
-        async def write(session: str) -> None:
-            await effects.record(self._store, session, record)
-
-        await self._at_home(record.run_id, None, write)
-
-    async def _effect(self, run_id: str, call: str) -> ToolEffectRecord | None:
-        session = await self._home(run_id)
-        if session is None:
-            return None
-        return await effects.of_call(self._store, session, run_id, call)
-
-    async def _effects(self, run_id: str) -> Sequence[ToolEffectRecord]:
-        return await effects.of_run(self._store, ids.check_id(run_id, "run_id"))
 
     async def _at_home(
         self, run_id: str, conversation: str | None, write: Callable[[str], Awaitable[None]]
