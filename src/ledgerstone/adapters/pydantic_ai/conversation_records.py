@@ -24,10 +24,14 @@ from pydantic_ai.conversation_store import ConversationRecord
 from ledgerstone import formats, ids
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, first_fault
-from ledgerstone.adapters.pydantic_ai.words import steps_of
-from ledgerstone.codec import decode_json
+from ledgerstone.adapters.pydantic_ai.sessions import (
+    PAGE_MAX,
+    pages,
+    read_page,
+    read_session,
+    steps_of,
+)
 from ledgerstone.commands.nodes import ReadMessages
-from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Head, Session
@@ -169,23 +173,46 @@ def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
 
 async def look(store: AnyStore, id: str) -> Place:
     """How a conversation stands, in one reading."""
-    tenant, session = store.tenant or "", ids.check_id(id, "conversation_id")
-    found, head, state, last = await of(
-        store.read(
-            GetSession(tenant=tenant, id=session),
-            GetHead(tenant=tenant, id=session),
-            GetDocument(tenant=tenant, session=session, name="state"),
-            ReadMessages(tenant=tenant, session=session, last=1),
-        )
-    )
-    if found is None or found.deleted_us is not None:
-        return Place(None, hidden=found is not None)
-    said = {} if state is None else decode_json(state)
-    place = Place(found, head, said, last[0] if last else None)
+    last = ReadMessages(tenant=store.tenant or "", session=id, last=1)
+    found = await read_session(store, id, last)
+    if found.session is None:
+        return Place(None, hidden=found.hidden)
+    place = Place(found.session, found.head, found.state, *found.more[0])
     if place.stood == place.leaf:
         return place
-    (last,) = [[]] if place.stood is None else await of(store.read(last_message(store, place)))
-    return replace(place, last=last[0] if last else None)
+    if place.stood is None:
+        return replace(place, last=None)
+    (path,) = await of(store.read(last_message(store, place)))
+    return replace(place, last=path[0] if path else None)
+
+
+async def records(
+    store: AnyStore, scope: str | None, limit: int | None
+) -> list[ConversationRecord]:
+    """The records in scope, or the newest so many; those saved last first."""
+    found: list[ConversationRecord] = []
+    # All of them are read in an order that no change disturbs.
+    first, order = (PAGE_MAX, "-created") if limit is None else (limit + 1, "-updated")
+    async for page in pages(store, scope, first=first, order=order):
+        places = await _places(store, page)
+        found += [record for place in places if (record := place.record) is not None]
+        # A save is never later than the last change, which is what the pages go by.
+        last = page[-1].updated_at
+        if limit is not None and sum(one.updated_at > last for one in found) >= limit:
+            break
+    found.sort(key=lambda one: one.updated_at, reverse=True)
+    return found[:limit]
+
+
+async def _places(store: AnyStore, page: list[Session]) -> list[Place]:
+    """The conversations of a page, in two readings at most."""
+    places = [Place(one.session, one.head, one.state) for one in await read_page(store, page)]
+    # The last message says something only where somebody else wrote, or deleted.
+    others = [n for n, one in enumerate(places) if (one.cut or not one.holds) and one.stood]
+    asked = await of(store.read(*(last_message(store, places[n]) for n in others)))
+    for n, last in zip(others, asked, strict=True):
+        places[n] = replace(places[n], last=last[0] if last else None)
+    return places
 
 
 def last_message(store: AnyStore, place: Place) -> ReadMessages:

@@ -25,8 +25,7 @@ from pydantic_ai.conversation_store import (
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
-from ledgerstone.adapters.pydantic_ai import conversation_pages
-from ledgerstone.adapters.pydantic_ai.conversation_records import look
+from ledgerstone.adapters.pydantic_ai.conversation_records import look, records
 from ledgerstone.adapters.pydantic_ai.conversation_writing import Writing
 from ledgerstone.errors import LedgerstoneError, RevisionMoved
 
@@ -63,7 +62,7 @@ class LedgerConversationStore(ConversationStore):
             ids.check_id(scope, "scope")
         if limit is not None and limit < 1:
             return []
-        return await self._faces.later(conversation_pages.records(self._store, scope, limit))
+        return await self._faces.later(records(self._store, scope, limit))
 
     async def write_record(
         self,

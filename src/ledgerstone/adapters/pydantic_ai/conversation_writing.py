@@ -23,7 +23,7 @@ from ledgerstone.adapters.pydantic_ai.conversation_records import (
     node_of,
     stored,
 )
-from ledgerstone.adapters.pydantic_ai.words import APP, STEPS
+from ledgerstone.adapters.pydantic_ai.sessions import APP, STEPS
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.errors import BlobNotFound, InvalidValue, SessionDeleted, SessionNotFound

@@ -37,7 +37,7 @@ from pydantic_ai.tools import AgentDepsT, RunContext
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
-from ledgerstone.adapters.pydantic_ai.words import APP
+from ledgerstone.adapters.pydantic_ai.sessions import APP
 from ledgerstone.errors import ExecutionUnresolved, LedgerstoneError, Misuse
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease

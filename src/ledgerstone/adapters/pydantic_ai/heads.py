@@ -16,7 +16,6 @@ another framework added since is no conflict for a writer whose list has it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -29,10 +28,8 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
-from ledgerstone.adapters.pydantic_ai.words import STEPS, steps_of
-from ledgerstone.codec import decode_json
+from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, read_session, steps_of
 from ledgerstone.commands.nodes import ReadMessages
-from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
 from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch
@@ -149,26 +146,22 @@ class Heads:
     def __init__(self, store: AnyStore, scope: str | None) -> None:
         self.store = store
         self.scope = scope
-        self._chains: OrderedDict[tuple[str, str], tuple[str, Chain]] = OrderedDict()
+        self._chains = Cache[tuple[str, str], tuple[str, Chain]](CHAINS_KEPT)
 
     async def look(
         self, id: str, branch: str = "main", *, messages: bool = False, deleted: bool = False
     ) -> Place:
         """One reading; without messages unless asked for. A session out of scope is not there."""
-        tenant, session = self.store.tenant or "", ids.check_id(id, "conversation_id")
-        queries: list[Any] = [
-            GetSession(tenant=tenant, id=session),
-            GetHead(tenant=tenant, id=session),
-            GetDocument(tenant=tenant, session=session, name="state"),
-        ]
+        queries = []
         if messages:
-            path = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=deleted)
-            queries.append(path)
-        found, head, state, *rest = await of(self.store.read(*queries))
-        if found is None or found.deleted_us is not None or not self.sees(found):
-            return Place(None, None, {}, (), branch, hidden=found is not None)
-        said = {} if state is None else decode_json(state)
-        place = Place(found, head, said, rest[0] if messages else (), branch)
+            tenant = self.store.tenant or ""
+            queries.append(ReadMessages(tenant=tenant, session=id, branch=branch, deleted=deleted))
+        found = await read_session(self.store, id, *queries)
+        if found.session is None or not self.sees(found.session):
+            hidden = found.hidden or found.session is not None
+            return Place(None, None, {}, (), branch, hidden=hidden)
+        path = found.more[0] if messages else ()
+        place = Place(found.session, found.head, found.state, path, branch)
         return begun(place, await self._spent(place)) if place.copied else place
 
     def sees(self, session: Session) -> bool:
@@ -309,22 +302,15 @@ class Heads:
         """What stands on the branch, from memory if that is still so."""
         if place.session is None:
             return Chain()
-        key = (place.session.id, place.branch)
-        tag, chain = self._chains.get(key, ("", Chain()))
+        tag, chain = self._chains.get((place.session.id, place.branch)) or ("", Chain())
         if tag == _tag(place) and not anew:
             return chain
         full = await self.look(place.session.id, place.branch, messages=True, deleted=True)
         return await chains.standing(self.store, full.path, anew=anew)
 
     def _remember(self, place: Place, chain: Chain) -> None:
-        if place.session is None:
-            return
-        key = (place.session.id, place.branch)
-        # Taken out and put in again, since another thread may drop the oldest in between.
-        self._chains.pop(key, None)
-        self._chains[key] = (_tag(place), chain)
-        if len(self._chains) > CHAINS_KEPT:
-            self._chains.popitem(last=False)
+        if place.session is not None:
+            self._chains.put((place.session.id, place.branch), (_tag(place), chain))
 
 
 def begun(copy: Place, spent: dict[str, Any]) -> Place:

@@ -19,7 +19,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
-from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
+from ledgerstone.adapters.pydantic_ai import chains, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
     STATE,
     Heads,
@@ -28,7 +28,7 @@ from ledgerstone.adapters.pydantic_ai.heads import (
     StoredConversation,
     moved,
 )
-from ledgerstone.adapters.pydantic_ai.words import APP
+from ledgerstone.adapters.pydantic_ai.sessions import APP, PAGE_MAX, pages
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
 from ledgerstone.records.sessions import Session
@@ -161,7 +161,7 @@ class LedgerSavedConversations:
         if limit is not None and limit < 1:
             raise InvalidValue("limit", f"a number from 1 or None expected, got {limit!r}")
         found: list[Session] = []
-        async for page in listing.pages(self._heads, limit or listing.PAGE_MAX):
+        async for page in pages(self._store, self._heads.scope, first=limit or PAGE_MAX):
             found += page
             if limit is not None and len(found) >= limit:
                 break
@@ -219,7 +219,7 @@ class LedgerSavedConversations:
         """Summaries, the latest activity first; `query` looks in names, tags and text."""
         if limit < 1 or offset < 0:
             raise ValueError("limit must be positive and offset nonnegative")
-        return await listing.listed(self._heads, query, limit, offset, archived)
+        return await summaries.listed(self._heads, query, limit, offset, archived)
 
     @runs_later
     async def name(

@@ -21,9 +21,9 @@ from pydantic_ai_harness.step_persistence import (
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.adapters.pydantic_ai import effects, step_records
+from ledgerstone.adapters.pydantic_ai.sessions import APP, Cache
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
-from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.errors import IncarnationMoved, InvalidValue, SessionNotFound
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
@@ -53,7 +53,7 @@ class LedgerStepStore:
         self._store = store
         self._user = None if user is None else ids.check_id(user, "user")
         self._snapshots = Snapshots(store, branch, max_snapshots_per_run)
-        self._sessions: dict[str, str] = {}
+        self._sessions = Cache[str, str](RUNS_KEPT)
 
     @runs_later
     async def register_run(self, record: RunRecord) -> None:
@@ -170,14 +170,15 @@ class LedgerStepStore:
         try:
             await write(await self._home(run_id, conversation, create=True))
         except (SessionNotFound, IncarnationMoved):
-            self._sessions.pop(run_id, None)
+            self._sessions.drop(run_id)
             await write(await self._home(run_id, conversation, create=True))
 
     async def _home(self, run_id: str, conversation: str | None = None, **how: bool) -> Any:
         """The session of a run; with `create`, it is there afterwards, and its node in it."""
         ids.check_id(run_id, "run_id")
-        if run_id in self._sessions:
-            return self._sessions[run_id]
+        known = self._sessions.get(run_id)
+        if known is not None:
+            return known
         found = await of(self._store.runs.get(run_id))
         if found is not None:
             session = found.session
@@ -190,9 +191,7 @@ class LedgerStepStore:
             return None
         if node is None or found is None:
             await self._begin(session, run_id)
-        if len(self._sessions) >= RUNS_KEPT:
-            self._sessions.clear()
-        self._sessions[run_id] = session
+        self._sessions.put(run_id, session)
         return session
 
     async def _begin(self, session: str, run_id: str) -> None:

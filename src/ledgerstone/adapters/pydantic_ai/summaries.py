@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
+from pydantic_ai_harness.step_persistence.conversations import (
+    ConversationSummary,
+    conversation_text,
+)
 
-from ledgerstone.adapters.pydantic_ai.chains import first_fault
-from ledgerstone.adapters.pydantic_ai.heads import STATE, Place, Seen
+from ledgerstone.adapters.pydantic_ai import chains
+from ledgerstone.adapters.pydantic_ai.heads import STATE, Heads, Place, Seen, begun
+from ledgerstone.adapters.pydantic_ai.sessions import pages, read_page
 from ledgerstone.errors import InvalidValue
 
 INCARNATION_BITS = 32
@@ -42,7 +46,7 @@ def dump(summary: ConversationSummary) -> dict[str, Any]:
     try:
         _ADAPTER.validate_python(found)
     except ValidationError as error:
-        spot, reason = first_fault(error)
+        spot, reason = chains.first_fault(error)
         raise InvalidValue(".".join(("summary", *spot)), reason) from None
     return found
 
@@ -72,11 +76,6 @@ def of_place(place: Place) -> ConversationSummary:
         title=session.title or "New session",
         model=session.model,
     )
-
-
-def text(summary: ConversationSummary) -> str:
-    """What a search finds besides the conversation."""
-    return "\n".join((summary.title, summary.subtitle, *summary.tags, summary.workspace))
 
 
 @dataclass(frozen=True)
@@ -109,3 +108,39 @@ class Naming:
             named_revision=current.revision,
         )
         return named, True
+
+
+async def listed(
+    heads: Heads, query: str, limit: int, offset: int, archived: bool | None
+) -> list[ConversationSummary]:
+    """Summaries that fit, the latest activity first."""
+    found: list[ConversationSummary] = []
+    async for page in pages(heads.store, heads.scope, first=limit + offset + 1):
+        for one in await read_page(heads.store, page):
+            place = Place(one.session, one.head, one.state, ())
+            place = begun(place, {}) if place.copied else place
+            if _is_listed(place, archived) and await _says(heads, place, query):
+                found.append(of_place(place))
+        # Activity is never later than the last change, which is what the pages go by.
+        last = page[-1].updated_at
+        if sum(one.updated_at > last for one in found) >= limit + offset:
+            break
+    found.sort(key=lambda one: (-one.updated_at.timestamp(), one.id))
+    return found[offset : offset + limit]
+
+
+def _is_listed(place: Place, archived: bool | None) -> bool:
+    said = place.state.get(STATE, {}).get("summary")
+    return said is not None and archived in (None, said["archived_at"] is not None)
+
+
+async def _says(heads: Heads, place: Place, query: str) -> bool:
+    """Whether a conversation, its name or its tags contain the words."""
+    if not query:
+        return True
+    assert place.session is not None
+    full = await heads.look(place.session.id, messages=True)
+    messages, _ = await chains.show(heads.store, full.path)
+    summary = of_place(place)
+    named = (summary.title, summary.subtitle, *summary.tags, summary.workspace)
+    return query.casefold() in (conversation_text(messages) + "\n".join(named)).casefold()
