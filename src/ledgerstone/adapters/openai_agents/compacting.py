@@ -7,7 +7,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from ledgerstone.adapters.faces import AnyStore
-from ledgerstone.adapters.openai_agents.place import LIMIT_MAX
+from ledgerstone.adapters.openai_agents.history import LIMIT_MAX
 from ledgerstone.adapters.openai_agents.session import LedgerSession
 from ledgerstone.adapters.openai_agents_items import Item
 

@@ -10,11 +10,9 @@ from agents import FunctionTool, RunState, SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.openai_agents import left, states, usage
-from ledgerstone.adapters.openai_agents import place as at
-from ledgerstone.adapters.openai_agents.place import Place, Snapshot
-from ledgerstone.adapters.openai_agents.recent import Recent
-from ledgerstone.adapters.openai_agents.settling import settled
+from ledgerstone.adapters.openai_agents import states, unfinished_calls, usage
+from ledgerstone.adapters.openai_agents.history import BranchHistory, Snapshot, settled
+from ledgerstone.adapters.openai_agents.read_cache import ReadCache
 from ledgerstone.adapters.openai_agents.tools import once
 from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
 from ledgerstone.errors import InvalidValue
@@ -61,19 +59,21 @@ class LedgerSession:
         made = Session(
             id=self.session_id, tenant=store.tenant or "", user=user, app=app, title=title
         )
-        self._place = Place(store, self.session_id, checks.branch_name(branch), lease, made)
-        self._guarded = left.Guarded()
-        self._recent = Recent()
+        self._history = BranchHistory(
+            store, self.session_id, checks.branch_name(branch), lease, made
+        )
+        self._tracker = unfinished_calls.CallTracker()
+        self._cache = ReadCache()
         self._is_owner = user is None
 
     @property
     def store(self) -> AnyStore:
         """Where it is kept; closing it is up to who opened it."""
-        return self._place.store
+        return self._history.store
 
     @property
     def branch_name(self) -> str:
-        return self._place.branch
+        return self._history.branch
 
     async def get_items(self, limit: int | None = None, *, wrapper: object = None) -> list[Any]:
         """The newest `limit` items, oldest first; all when neither it nor the settings say one.
@@ -87,10 +87,10 @@ class LedgerSession:
             # A Runner asks for its history. When it looks back at what it wrote, it gives a limit;
             # so it may for the history, but then no model has answered yet.
             if usual or not getattr(run, "requests", 1):
-                self._guarded.begins(run)
+                self._tracker.begins(run)
         if most is None or most < 0:
-            return await self._read(self._recent.read, self._place)
-        return await self._read(at.last, self._place, most)
+            return await self._read(self._cache.read, self._history)
+        return await self._read(self._history.last, most)
 
     async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
         """Append them in one commit, all or none.
@@ -98,18 +98,18 @@ class LedgerSession:
         InvalidValue names the item and the path in it that is not JSON. Otherwise as
         `messages.append`: LeaseHeld, Fenced, SessionDeleted, BranchNotFound.
         """
-        messages = self._guarded.named(kept(items))
+        messages = self._tracker.named(kept(items))
         if messages:
             await self._write(self._add, messages)
 
     async def pop_item(self, *, wrapper: object = None) -> Any:
         """Take the newest item off and return it; None when there is none."""
-        return await self._write(at.pop, self._place)
+        return await self._write(self._history.pop)
 
     async def clear_session(self, *, wrapper: object = None) -> None:
         """Start over, as `on_clear` says."""
         purge = self._on_clear == "purge" and self.branch_name == "main"
-        await self._write(at.clear, self._place, purge=purge)
+        await self._write(self._history.clear, purge=purge)
 
     def branch(self: S, name: str) -> S:
         """This session on another branch, without I/O; a branch that is not there is empty, and
@@ -117,10 +117,10 @@ class LedgerSession:
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._place = replace(self._place, branch=checks.branch_name(name))
+        twin._history = replace(self._history, branch=checks.branch_name(name))
         # What is known about calls is shared: the tools may be wrapped by either.
-        twin._guarded = replace(self._guarded, checked=False)
-        twin._recent = Recent()
+        twin._tracker = replace(self._tracker, checked=False)
+        twin._cache = ReadCache()
         return twin
 
     async def create_branch(self: S, name: str, *, items: int | None = None) -> S:
@@ -134,7 +134,7 @@ class LedgerSession:
 
     async def branches(self) -> list[str]:
         """The names of the branches, main first; empty when there is no session yet."""
-        return await self._read(_branches, self._place)
+        return await self._read(_branches, self._history)
 
     async def record_usage(self, result: Any, *, model: str | None = None) -> None:
         """Keep what the model calls of a run used; calls that were kept before are not kept twice.
@@ -147,7 +147,7 @@ class LedgerSession:
 
     async def keep_usage(self, entry: usage.Entry) -> None:
         """Keep what one model call used; LedgerHooks does this for you."""
-        await self._write(usage.record, self._place, entry)
+        await self._write(usage.record, self._history, entry)
 
     async def save_state(
         self,
@@ -168,7 +168,7 @@ class LedgerSession:
         state = given if isinstance(given, RunState) else given.to_state()
         asked = states.questions(state, reason=reason, expires_s=expires_s)
         data = state.to_json(**how) if asked else None
-        return await self._write(states.save, self._place, data, asked)
+        return await self._write(states.save, self._history, data, asked)
 
     async def load_state(
         self, agent: Any, *, rewind: bool = False, **how: Any
@@ -180,15 +180,15 @@ class LedgerSession:
         back to where the state was saved, if that is still there. NotSupported for edited
         arguments of a tool that is not wrapped by `once`.
         """
-        saved = await self._write(states.load, self._place, rewind=rewind)
+        saved = await self._write(states.load, self._history, rewind=rewind)
         if saved is None:
             return None
         state = await RunState.from_json(agent, saved.state, **how)
         approved = states.decide(state, saved.tickets)
         # Last, so that a state which cannot be gone on with takes nothing away.
-        await self._write(states.rewind, self._place, saved)
-        self._guarded.resumed.update(states.called(saved.state))
-        self._guarded.approved.update(approved)
+        await self._write(states.rewind, self._history, saved)
+        self._tracker.resumed.update(states.called(saved.state))
+        self._tracker.approved.update(approved)
         return state
 
     def once(self, tool: FunctionTool) -> FunctionTool:
@@ -200,7 +200,7 @@ class LedgerSession:
         Results that a dead process or a cancelled run left behind are a Conflict until `recover`
         was called.
         """
-        return once(tool, self._place, self._faces, self._guarded)
+        return once(tool, self._history, self._faces, self._tracker)
 
     async def recover(self) -> list[Execution]:
         """After a crash, before the next run: tell the history what a dead process left behind.
@@ -210,13 +210,13 @@ class LedgerSession:
         decide with `store.executions.finish`, then call this again. Only for who knows that no
         other process works on the session, as the holder of its lease does.
         """
-        return await self._write(left.recover, self._place, self._guarded)
+        return await self._write(unfinished_calls.recover, self._history, self._tracker)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> Snapshot:
         """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
-        leaf, found = await self._read(at.window, self._place, limit)
+        leaf, found = await self._read(self._history.window, limit)
         shown = found[-limit:] if limit > 0 else []
         parts = by_message(found)[len(found) - len(shown) :]
 
@@ -228,9 +228,9 @@ class LedgerSession:
             earlier = found[: len(found) - len(shown) + index]
             after = earlier[-1].id if earlier else None
             messages = kept([*rest, *output])
-            replaced = await self._write(at.replace_tail, self._place, after, messages, leaf)
+            replaced = await self._write(self._history.replace_tail, after, messages, leaf)
             if replaced and prune_prefix is not None:
-                await self._write(at.prune, self._place, after, prune_prefix)
+                await self._write(self._history.prune, after, prune_prefix)
             return replaced
 
         items = [item for part in parts for item in part]
@@ -238,7 +238,7 @@ class LedgerSession:
 
     async def _atomic_replace_items(self, items: list[Any]) -> bool:
         """For OpenAIResponsesCompactionSession: the whole history in one commit."""
-        await self._write(at.replace_all, self._place, kept(items))
+        await self._write(self._history.replace_all, kept(items))
         return True
 
     async def _read(
@@ -260,27 +260,28 @@ class LedgerSession:
     ) -> T:
         """Do the work unless the session is another user's."""
         if not self._is_owner:
-            self._is_owner = await at.is_owner(self._place, writes=writes)
+            self._is_owner = await self._history.is_owner(writes=writes)
         return await work(*args, **more)
 
     async def _add(self, messages: list[Message]) -> None:
-        await at.add(self._place, messages)
+        await self._history.add(messages)
         # Here, since the caller may have been cancelled meanwhile.
-        self._guarded.told(messages)
+        self._tracker.told(messages)
 
     async def _create_branch(self, name: str, items: int | None) -> None:
-        place = self._place
-        target = await at.tip(place) if items is None else await _after(place, items)
-        await of(place.store.branches.create(place.session, name, at=target, lease=place.lease))
+        history = self._history
+        target = await history.tip() if items is None else await _after(history, items)
+        create = history.store.branches.create
+        await of(create(history.session, name, at=target, lease=history.lease))
 
 
-async def _branches(place: Place) -> list[str]:
-    return [one.name for one in await of(place.store.branches.list(place.session))]
+async def _branches(history: BranchHistory) -> list[str]:
+    return [one.name for one in await of(history.store.branches.list(history.session))]
 
 
-async def _after(place: Place, count: int) -> str | None:
+async def _after(history: BranchHistory, count: int) -> str | None:
     """The message that the first `count` items end with."""
-    found = await at.history(place)
+    found = await history.messages()
     ends: dict[int, str | None] = {0: None}
     total = 0
     for message, items in zip(found, by_message(found), strict=True):
