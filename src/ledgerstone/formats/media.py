@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats.keeping import NAMES, NATIVE, keep, native, origin
+from ledgerstone.formats.natives import NAMES, NATIVE, keep, native, origin
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import AnyPart, File, Media, ToolResult
 

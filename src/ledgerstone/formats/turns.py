@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from ledgerstone.formats.words import signer, sound
+from ledgerstone.formats.convert import normalized, signer
 from ledgerstone.records.messages import Message, Role
 from ledgerstone.records.parts import AnyPart, Audio, Text, ToolCall, ToolResult
 
@@ -17,7 +17,7 @@ SYSTEM = "system"
 """A part of this type is a system prompt inside a message of another role."""
 
 
-class Said(NamedTuple):
+class Segment(NamedTuple):
     """What one message says in one role."""
 
     role: Role
@@ -39,29 +39,29 @@ def is_system(part: AnyPart) -> bool:
     )
 
 
-def everything_said(messages: Iterable[Message]) -> Iterator[Said]:
+def segments(messages: Iterable[Message]) -> Iterator[Segment]:
     """Each message in pieces of one role; empty ones say nothing."""
     told: set[str] = set()
     for message in messages:
         for role, group in groupby(_parts(message), partial(_role, message)):
-            parts = [heard for part in group for heard in _heard(sound(part))]
+            parts = [heard for part in group for heard in _heard(normalized(part))]
             if role == "system" and message.role != "system":
                 parts = _new_prompts(parts, told)
             if parts:
-                yield Said(role, parts, message)
+                yield Segment(role, parts, message)
 
 
-def turns(messages: Sequence[Message]) -> list[list[Said]]:
+def turns(messages: Sequence[Message]) -> list[list[Segment]]:
     """What belongs into one message of the usual formats.
 
     The items of one answer, kept one by one, are joined; so are results that follow one another.
     """
-    found: list[list[Said]] = []
-    for said in everything_said(messages):
-        if found and _joins(found[-1][-1], said):
-            found[-1].append(said)
+    found: list[list[Segment]] = []
+    for segment in segments(messages):
+        if found and _joins(found[-1][-1], segment):
+            found[-1].append(segment)
         else:
-            found.append([said])
+            found.append([segment])
     return found
 
 
@@ -157,14 +157,14 @@ def _new_prompts(parts: list[AnyPart], told: set[str]) -> list[AnyPart]:
     return found
 
 
-def _joins(before: Said, said: Said) -> bool:
-    if before.role != said.role:
+def _joins(before: Segment, segment: Segment) -> bool:
+    if before.role != segment.role:
         return False
-    if said.role == "tool":
+    if segment.role == "tool":
         return True
-    if said.role != "assistant" or before.source.body.name != said.source.body.name:
+    if segment.role != "assistant" or before.source.body.name != segment.source.body.name:
         return False
-    return _item_wise(before.source) or _item_wise(said.source)
+    return _item_wise(before.source) or _item_wise(segment.source)
 
 
 def _item_wise(message: Message) -> bool:

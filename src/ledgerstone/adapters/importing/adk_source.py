@@ -7,11 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ledgerstone.adapters.importing.sources import (
-    check_columns,
-    columns,
-    open_source,
-)
+from ledgerstone.adapters.importing.sources import check_columns, columns, open_source
 from ledgerstone.errors import SchemaTooNew
 
 NEWEST = 1

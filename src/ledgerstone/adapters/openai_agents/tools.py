@@ -9,12 +9,7 @@ from copy import copy
 from math import isfinite
 from typing import Any
 
-from agents import (
-    FunctionTool,
-    ToolOutputFileContent,
-    ToolOutputImage,
-    ToolOutputText,
-)
+from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from msgspec import UNSET
 from pydantic import ValidationError
 

@@ -16,8 +16,8 @@ from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, Chain
 from ledgerstone.adapters.pydantic_ai.conversation_records import entry_id, inner_id, node_of
 from ledgerstone.commands.nodes import GetMessage, ReadMessages
-from ledgerstone.formats.keeping import NATIVE
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats.natives import NATIVE
+from ledgerstone.formats.turns import Segment, turns
 from ledgerstone.records.messages import Message
 
 
@@ -131,10 +131,10 @@ def _foreign(run: Sequence[Message], count: int) -> list[str]:
 
 def _ends(run: Sequence[Message]) -> list[str]:
     """The entries that a run of other origin becomes, as the format puts it together."""
-    shown: list[list[Said]] = []
+    shown: list[list[Segment]] = []
     for answers, group in groupby(turns(run), lambda turn: turn[0].role == "assistant"):
         made = list(group)
-        shown += made if answers else [[said for turn in made for said in turn]]
+        shown += made if answers else [[segment for turn in made for segment in turn]]
     begins = [one[0].source.id for one in shown]
     ends = [one[-1].source for one in shown]
     before: Counter[str] = Counter()
