@@ -104,11 +104,11 @@ def _author(message: Message) -> str:
 
 
 def _fields(native: Native, role: str) -> dict[str, Any]:
-    author = convert.text_or_none(native.get("author"))
+    author = convert.text_of(native, "author")
     usual = _AUTHORS.get(role, "user")
     reason = native.get("finishReason")
     fields: dict[str, Any] = {"name": None if author == usual else author}
-    fields["model"] = convert.text_or_none(native.get("modelVersion"))
+    fields["model"] = convert.text_of(native, "modelVersion")
     fields["finish_reason"] = _REASONS.get(reason) if isinstance(reason, str) else None
     told = native.get("usageMetadata")
     if isinstance(told, dict):
@@ -147,7 +147,7 @@ def _outside(native: Native, parts: list[AnyPart], fields: dict[str, Any]) -> li
         return parts
     signatures = beside.get("signatures")
     if isinstance(signatures, dict):
-        fields["provider"] = convert.text_or_none(beside.get("provider"))
+        fields["provider"] = convert.text_of(beside, "provider")
         parts = [_signed(part, signatures.get(str(n))) for n, part in enumerate(parts)]
     return parts + convert.read_extras(beside.get("parts"))
 
@@ -160,7 +160,7 @@ def _signed(part: AnyPart, signature: Any) -> AnyPart:
 
 def _error(native: Native) -> dict[str, Any]:
     found = {"type": "error", "code": native["errorCode"]}
-    told = convert.text_or_none(native.get("errorMessage"))
+    told = convert.text_of(native, "errorMessage")
     return found if told is None else {**found, "message": told}
 
 

@@ -30,25 +30,25 @@ def read_part_of(part: Any) -> AnyPart:
         return convert.media(inline["mimeType"], data=data, name=_name(inline))
     if "fileData" in part:
         file = part["fileData"]
-        kind = convert.text_or_none(file.get("mimeType"))
+        kind = convert.text_of(file, "mimeType")
         found = convert.media(kind, url=file["fileUri"], name=_name(file))
         if found.url is not None:
             return found
     if "executableCode" in part:
         code = part["executableCode"]
-        return Code(code["code"], convert.text_or_none(code.get("language")))
+        return Code(code["code"], convert.text_of(code, "language"))
     raise ValueError("unknown")
 
 
 def _text(part: Any) -> AnyPart:
     if part.get("thought") is not True:
         return Text(part["text"])
-    signature = convert.text_or_none(part.get("thoughtSignature"))
+    signature = convert.text_of(part, "thoughtSignature")
     return Reasoning(part["text"], None if signature is None else convert.standard(signature))
 
 
 def _name(found: Any) -> str | None:
-    return convert.text_or_none(found.get("displayName"))
+    return convert.text_of(found, "displayName")
 
 
 def _result(answer: Any) -> ToolResult:

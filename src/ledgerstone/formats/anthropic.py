@@ -8,7 +8,6 @@ another provider signed is text between <think> tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
@@ -45,7 +44,9 @@ class Anthropic:
         role = native.get("role")
         if not isinstance(role, str):
             raise InvalidValue(_KIND, "a message has a role")
-        parts, style = _read_content(native.get("content"), role)
+        content = native.get("content")
+        parts = _BLOCKS.read(content, role) if isinstance(content, str | list) else []
+        style = LISTED if isinstance(content, list) else PLAIN
         results = [part for part in parts if isinstance(part, ToolResult)]
         known = role if role in ("system", "assistant") else "user"
         fields: dict[str, Any] = {}
@@ -59,9 +60,9 @@ class Anthropic:
 
     def write(self, message: Message, style: str) -> Native:
         role = "user" if message.role == "tool" else message.role
-        content: Any = [_block(part) for part in message.parts]
-        if LISTED not in style:
-            content = convert.joined_text(message.parts)
+        content: Any = convert.joined_text(message.parts)
+        if LISTED in style:
+            content = list(map(_block, message.parts))
         if FULL not in style:
             return {"role": role, "content": content}
         body = message.body
@@ -83,19 +84,11 @@ class Anthropic:
 FORMAT = Anthropic()
 
 
-def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
-    if isinstance(content, str):
-        return [convert.read_text(content, role)], PLAIN
-    if isinstance(content, list):
-        return [convert.part_of(partial(_part, role=role), one, _KIND) for one in content], LISTED
-    return [], PLAIN
-
-
 def _answered(native: Native) -> dict[str, Any]:
     usage = {ours: convert.count(native["usage"].get(theirs)) for theirs, ours in _COUNTS.items()}
-    reason = convert.text_or_none(native.get("stop_reason"))
+    reason = convert.text_of(native, "stop_reason")
     return {
-        "model": convert.text_or_none(native.get("model")),
+        "model": convert.text_of(native, "model"),
         "finish_reason": _REASONS.get(reason or ""),
         "usage": Usage(**usage),
     }
@@ -111,18 +104,18 @@ def _part(block: Any, role: str) -> AnyPart:
         case "text":
             return convert.read_text(block["text"], role)
         case "thinking":
-            return Reasoning(block["thinking"], convert.text_or_none(block.get("signature")))
+            return Reasoning(block["thinking"], convert.text_of(block, "signature"))
         case "redacted_thinking":
             return Reasoning("", block["data"])
         case "tool_use":
             return ToolCall(block["id"], block["name"], block.get("input"))
         case "tool_result":
-            content = convert.answer_of(block.get("content"), partial(_part, role="user"), _KIND)
+            content = _BLOCKS.read_answer(block.get("content"), "user")
             return ToolResult(block["tool_use_id"], content, None, block.get("is_error") is True)
         case "image":
             return _media(block["source"], image=True)
         case "document":
-            return _media(block["source"], name=convert.text_or_none(block.get("title")))
+            return _media(block["source"], name=convert.text_of(block, "title"))
     raise ValueError(block["type"])
 
 
@@ -172,7 +165,7 @@ def _result(part: ToolResult) -> Native:
     parts = convert.result_parts(part.content)
     content = part.content
     if parts is not None:
-        content = [_block(one) for one in parts]
+        content = list(map(_block, parts))
     elif content is not None and not isinstance(content, str):
         content = convert.as_text(content)
     found: Native = {"type": "tool_result", "tool_use_id": part.call_id}
@@ -186,11 +179,9 @@ def _rendered(turn: list[Segment]) -> list[Native]:
     parts = [_signed(part, segment) for segment in turn for part in segment.parts]
     parts = [part for part in parts if not isinstance(part, Reasoning) or _is_told(part)]
     if role != "assistant":
-        return [_message("user" if role == "tool" else role, parts)] if parts else []
-    shown: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    rest: list[AnyPart] = [part for part in parts if not isinstance(part, Media)]
-    found = [_message("user", shown)] if shown else []
-    return [*found, _message(role, rest)] if rest else found
+        return [_BLOCKS.message("user" if role == "tool" else role, parts)] if parts else []
+    shown, rest = _BLOCKS.shown(parts)
+    return [*shown, _BLOCKS.message(role, rest)] if rest else shown
 
 
 def _signed(part: AnyPart, segment: Segment) -> AnyPart:
@@ -204,7 +195,4 @@ def _is_told(part: Reasoning) -> bool:
     return bool(part.text or part.signature)
 
 
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part) for part in parts]}
+_BLOCKS = convert.Blocks(_KIND, _part, _block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -67,9 +67,48 @@ def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def text_of(holder: dict[str, Any], key: str) -> str | None:
+    """The text under a key, if there is one."""
+    return text_or_none(holder.get(key))
+
+
 def count(value: object) -> int:
     """A number of tokens, or nothing."""
     return value if type(value) is int and 0 <= value < COUNT_BOUND else 0
+
+
+class Blocks(NamedTuple):
+    """Content that is a text or a list of blocks, as the messages of providers have it."""
+
+    kind: str
+    read_block: Callable[[Any, str], AnyPart]
+    """A block said in a role as a part."""
+    write_block: Callable[[AnyPart], dict[str, Any]]
+
+    def read(self, content: Any, role: str) -> list[AnyPart]:
+        """What is said in a role."""
+        if isinstance(content, str):
+            return [read_text(content, role)]
+        return [part_of(lambda b: self.read_block(b, role), one, self.kind) for one in content]
+
+    def read_answer(self, content: Any, role: str = "tool") -> Any:
+        """What a tool answered: blocks in our parts when they can be, anything else as it is."""
+        parts = self.read(content, role) if isinstance(content, list) else []
+        if parts and all(isinstance(one, Text | Media) for one in parts):
+            return result_content(parts)
+        return content
+
+    def message(self, role: str, parts: list[AnyPart]) -> dict[str, Any]:
+        """A message of other origin: a single text is its content."""
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return {"role": role, "content": parts[0].text}
+        return {"role": role, "content": list(map(self.write_block, parts))}
+
+    def shown(self, parts: list[AnyPart]) -> tuple[list[dict[str, Any]], list[AnyPart]]:
+        """Media as a message of the user, who alone can show them, and the other parts."""
+        media: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
+        found = [self.message("user", media)] if media else []
+        return found, [part for part in parts if not isinstance(part, Media)]
 
 
 def part_of(read: Callable[[Any], AnyPart], block: Any, kind: str) -> AnyPart:
@@ -344,16 +383,6 @@ def joined_text(parts: list[AnyPart]) -> str:
         for part in parts
         if isinstance(part, Reasoning | Text)
     )
-
-
-def answer_of(content: Any, read: Callable[[Any], AnyPart], kind: str) -> Any:
-    """What a tool answered: blocks in our parts when they can be, anything else as it stands."""
-    if not isinstance(content, list):
-        return content
-    parts = [part_of(read, one, kind) for one in content]
-    if parts and all(isinstance(one, Text | Media) for one in parts):
-        return result_content(parts)
-    return content
 
 
 def _opened(url: str, media_type: str | None) -> tuple[str | None, str | None, str | None]:

@@ -59,7 +59,7 @@ class LangChain:
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise InvalidValue(_KIND, 'a message is {"type": text, "data": object}')
         role = _role(kind, data)
-        fields: dict[str, Any] = {"name": convert.text_or_none(data.get("name"))}
+        fields: dict[str, Any] = {"name": convert.text_of(data, "name")}
         if role == "tool":
             parts, flags = _read_result(data, fields)
         else:
@@ -124,7 +124,7 @@ def _thought(beside: Native) -> str:
 
 
 def _read_result(data: Native, fields: dict[str, Any]) -> tuple[list[AnyPart], str]:
-    call = convert.text_or_none(data.get("tool_call_id"))
+    call = convert.text_of(data, "tool_call_id")
     content, flags = data.get("content"), ""
     if isinstance(content, list):
         parts, found = read_blocks(content)
@@ -150,9 +150,9 @@ def _read_answer(data: Native, parts: list[AnyPart], fields: dict[str, Any]) -> 
         parts += _read_function(_object(data, "additional_kwargs"))
     told = _object(data, "response_metadata")
     reason = told.get("finish_reason")
-    fields["model"] = convert.text_or_none(told.get("model_name"))
+    fields["model"] = convert.text_of(told, "model_name")
     fields["finish_reason"] = reason if reason in FINISH_REASONS else None
-    fields["provider"] = convert.text_or_none(told.get("model_provider")) or _signed_by(data)
+    fields["provider"] = convert.text_of(told, "model_provider") or _signed_by(data)
     if isinstance(data.get("usage_metadata"), dict):
         fields["usage"] = _usage(data["usage_metadata"])
     return ANSWERED if fields["model"] or fields["finish_reason"] else ""
@@ -165,7 +165,7 @@ def _beside(beside: Native) -> list[AnyPart]:
         found.append(Text(beside["refusal"]))
     audio = _object(beside, "audio")
     if isinstance(audio.get("data"), str):
-        transcript = convert.text_or_none(audio.get("transcript"))
+        transcript = convert.text_of(audio, "transcript")
         found.append(Audio(data=audio["data"], transcript=transcript))
     return found
 

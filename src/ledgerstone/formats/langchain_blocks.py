@@ -68,7 +68,7 @@ def read_block(block: Any) -> AnyPart:
 
 def _reasoning(block: Any) -> Reasoning:
     if block["type"] == "thinking":
-        return Reasoning(block["thinking"], convert.text_or_none(block.get("signature")))
+        return Reasoning(block["thinking"], convert.text_of(block, "signature"))
     if block["type"] == "redacted_thinking":
         return Reasoning("", block["data"])
     extras = block.get("extras")
@@ -90,7 +90,7 @@ def _media(block: Any) -> AnyPart:
     data = source.get("base64") or source.get("data")
     given = source.get("mime_type") or source.get("media_type")
     found = convert.media(given, url=None if data else source["url"], data=data)
-    name = convert.text_or_none(block.get("filename"))
+    name = convert.text_of(block, "filename")
     return _MEDIA[kind](url=found.url, data=found.data, media_type=found.media_type, name=name)
 
 

@@ -8,7 +8,6 @@ tags, {"error": ...}, and a message of the user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
@@ -44,12 +43,10 @@ class Chat:
         if not isinstance(role, str):
             raise InvalidValue(_KIND, "a message has a role")
         parts, style = _read_content(native.get("content"), role)
-        fields: dict[str, Any] = {"name": convert.text_or_none(native.get("name"))}
+        fields: dict[str, Any] = {"name": convert.text_of(native, "name")}
         if role in ("tool", "function"):
-            call = convert.text_or_none(native.get("tool_call_id"))
-            content, is_error = convert.error_of(
-                convert.answer_of(native.get("content"), partial(_part, role="tool"), _KIND)
-            )
+            call = convert.text_of(native, "tool_call_id")
+            content, is_error = convert.error_of(_BLOCKS.read_answer(native.get("content")))
             parts = [ToolResult(call or "", content, fields.pop("name"), is_error)]
             fields |= {"tool_call_id": call} if call else {}
         if role == "assistant":
@@ -86,9 +83,9 @@ FORMAT = Chat()
 
 def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
     if isinstance(content, str):
-        return ([convert.read_text(content, role)] if content else []), PLAIN
+        return (_BLOCKS.read(content, role) if content else []), PLAIN
     if isinstance(content, list):
-        return [convert.part_of(partial(_part, role=role), one, _KIND) for one in content], LISTED
+        return _BLOCKS.read(content, role), LISTED
     return [], NOTHING
 
 
@@ -105,7 +102,7 @@ def _beside(native: Native) -> list[AnyPart]:
         found.append(Text(native["refusal"]))
     audio = native.get("audio")
     if isinstance(audio, dict) and isinstance(audio.get("data"), str):
-        transcript = convert.text_or_none(audio.get("transcript"))
+        transcript = convert.text_of(audio, "transcript")
         found.append(Audio(data=audio["data"], transcript=transcript))
     calls = native.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
@@ -136,11 +133,10 @@ def _part(block: Any, role: str) -> AnyPart:
         case "image_url":
             return convert.read_image_url(block["image_url"])
         case "input_audio":
-            audio = block["input_audio"]
-            return Audio(data=audio["data"], media_type=f"audio/{audio['format']}")
+            return convert.read_audio(block)
         case "file" if isinstance(block["file"].get("file_data"), str):
             file = block["file"]
-            name = convert.text_or_none(file.get("filename"))
+            name = convert.text_of(file, "filename")
             return convert.media(None, url=file["file_data"], name=name)
         case "video_url":
             return Video(url=block["video_url"]["url"])
@@ -151,7 +147,7 @@ def _content(parts: list[AnyPart], style: str) -> Any:
     if NOTHING in style:
         return None
     if LISTED in style:
-        return [_block(part) for part in parts]
+        return list(map(_block, parts))
     return convert.joined_text(parts)
 
 
@@ -175,7 +171,7 @@ def _tool(part: ToolResult, role: str, style: str) -> Native:
     parts = convert.result_parts(part.content)
     content: Any = part.content
     if LISTED in style and parts is not None:
-        content = [_block(one) for one in parts]
+        content = list(map(_block, parts))
     elif part.is_error:
         content = convert.as_text(convert.as_error(content))
     found: Native = {"role": role}
@@ -204,18 +200,16 @@ def _rendered(turn: list[Segment]) -> list[Native]:
     if first.role == "tool":
         results = [part for part in parts if isinstance(part, ToolResult)]
         shown = [one for part in results for one in _shown(part)]
-        return [*map(_result, results), *([_message("user", shown)] if shown else [])]
+        return [*map(_result, results), *([_BLOCKS.message("user", shown)] if shown else [])]
     origin = first.source.body.origin_role if first.role == first.source.role else None
     role = "developer" if origin == "developer" else first.role
     parts = [part for part in parts if not isinstance(part, Reasoning) or part.text]
     if role != "assistant":
-        return [_named(_message(role, parts), first)] if parts else []
-    media: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    spoken: list[AnyPart] = [part for part in parts if not isinstance(part, Media | ToolCall)]
+        return [_named(_BLOCKS.message(role, parts), first)] if parts else []
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
-    found = [_message("user", media)] if media else []
+    found, spoken = _BLOCKS.shown([part for part in parts if not isinstance(part, ToolCall)])
     if spoken or calls:
-        answer = _message(role, spoken) if spoken else {"role": role, "content": None}
+        answer = _BLOCKS.message(role, spoken) if spoken else {"role": role, "content": None}
         found.append(_named({**answer, "tool_calls": calls} if calls else answer, first))
     return found
 
@@ -237,7 +231,4 @@ def _named(found: Native, segment: Segment) -> Native:
     return found if name is None else {**found, "name": name}
 
 
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part) for part in parts]}
+_BLOCKS = convert.Blocks(_KIND, _part, _block)

@@ -89,10 +89,10 @@ def _read_message(native: Native, role: str) -> tuple[Message, str]:
     parts: list[AnyPart] = []
     style = PLAIN
     if isinstance(content, str):
-        parts = [convert.read_text(content, role)]
+        parts = _BLOCKS.read(content, role)
         style = PLAIN if isinstance(parts[0], Text) else THOUGHT
     elif isinstance(content, list):
-        parts = [convert.part_of(partial(_part, role=role), one, _KIND) for one in content]
+        parts = _BLOCKS.read(content, role)
         style = LISTED
     if "type" in native and style == LISTED:
         style = ITEM + NAMED if "id" in native else ITEM
@@ -106,13 +106,11 @@ def _read_item(native: Native) -> AnyPart:
         if isinstance(call, str) and isinstance(name, str):
             return ToolCall(call, name, convert.arguments_of(native.get("arguments")))
     if kind == "function_call_output" and isinstance(native["call_id"], str):
-        content, is_error = convert.error_of(
-            convert.answer_of(native.get("output"), partial(_part, role="tool"), _KIND)
-        )
+        content, is_error = convert.error_of(_BLOCKS.read_answer(native.get("output")))
         return ToolResult(native["call_id"], content, None, is_error)
     if kind == "reasoning":
         texts = [one["text"] for one in native.get("summary") or native.get("content") or []]
-        return Reasoning("\n\n".join(texts), convert.text_or_none(native.get("encrypted_content")))
+        return Reasoning("\n\n".join(texts), convert.text_of(native, "encrypted_content"))
     raise ValueError(kind)
 
 
@@ -132,10 +130,10 @@ def _part(block: Any, role: str) -> AnyPart:
         case "refusal":
             return Text(block["refusal"])
         case "input_image" if isinstance(block.get("image_url"), str):
-            return convert.image(block["image_url"], convert.text_or_none(block.get("detail")))
+            return convert.image(block["image_url"], convert.text_of(block, "detail"))
         case "input_file" if "file_data" in block or "file_url" in block:
             url = block.get("file_data") or block.get("file_url")
-            name = convert.text_or_none(block.get("filename"))
+            name = convert.text_of(block, "filename")
             return convert.media(None, url=url, name=name)
         case "input_audio":
             return convert.read_audio(block)
@@ -196,23 +194,15 @@ def _items(segment: Segment) -> list[Native]:
 def _messages(role: str, parts: list[AnyPart]) -> list[Native]:
     """A message; those of the assistant are texts, and what it shows can only the user show."""
     if role != "assistant":
-        return [_message(role, parts)]
-    shown: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    found = [_message("user", shown)] if shown else []
-    texts = [
-        convert.tagged_thought(part.text)
-        if isinstance(part, Reasoning)
-        else convert.part_as_text(part)
-        for part in parts
-        if not isinstance(part, Media)
-    ]
-    return [*found, *({"role": role, "content": text} for text in texts)]
+        return [_BLOCKS.message(role, parts)]
+    shown, rest = _BLOCKS.shown(parts)
+    return [*shown, *({"role": role, "content": _text(part)} for part in rest)]
 
 
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part, role) for part in parts]}
+def _text(part: AnyPart) -> str:
+    if isinstance(part, Reasoning):
+        return convert.tagged_thought(part.text)
+    return convert.part_as_text(part)
 
 
 def _call(part: ToolCall, named: bool = False) -> Native:
@@ -245,3 +235,6 @@ def _reasoning(part: Reasoning, named: bool = False) -> Native:
     if part.signature is not None:
         found["encrypted_content"] = part.signature
     return {"id": "", **found} if named else found
+
+
+_BLOCKS = convert.Blocks(_KIND, _part, partial(_block, role="user"))

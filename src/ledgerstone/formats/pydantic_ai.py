@@ -84,10 +84,10 @@ def _read_request(native: Native) -> tuple[Message, str]:
 
 def _read_response(native: Native) -> tuple[Message, str]:
     parts = [convert.part_of(read_response_part, part, _KIND) for part in native["parts"]]
-    fields: dict[str, Any] = {"model": convert.text_or_none(native.get("model_name"))}
-    reason = convert.text_or_none(native.get("finish_reason"))
+    fields: dict[str, Any] = {"model": convert.text_of(native, "model_name")}
+    reason = convert.text_of(native, "finish_reason")
     fields["finish_reason"] = _REASONS.get(reason or "", reason)
-    fields["provider"] = convert.text_or_none(native.get("provider_name")) or _signed_by(native)
+    fields["provider"] = convert.text_of(native, "provider_name") or _signed_by(native)
     usage = native.get("usage")
     if isinstance(usage, dict) and any(convert.count(usage.get(key)) for key in _COUNTS):
         fields["usage"] = Usage(
@@ -110,7 +110,7 @@ def _signed_by(native: Native) -> str | None:
     """Who gave the thoughts of a response that does not say who gave it."""
     for part in native["parts"]:
         if isinstance(part, dict) and part.get("part_kind") == "thinking":
-            found = convert.text_or_none(part.get("provider_name"))
+            found = convert.text_of(part, "provider_name")
             if found:
                 return found
     return None

@@ -198,7 +198,7 @@ def _read_return(part: Any) -> ToolResult:
         ):
             content = convert.result_content(found)
     failed = part.get("outcome") not in (None, "success")
-    name = convert.text_or_none(part.get("tool_name"))
+    name = convert.text_of(part, "tool_name")
     return ToolResult(part["tool_call_id"], content, name, failed)
 
 
@@ -209,7 +209,7 @@ def _read_content(item: Any) -> AnyPart:
     kind = item["kind"]
     if kind == "text-content":
         return Text(item["content"])
-    given = convert.text_or_none(item.get("media_type"))
+    given = convert.text_of(item, "media_type")
     if kind == "binary":
         return convert.media(given, data=convert.standard(item["data"]))
     return _URLS[kind](url=item["url"], media_type=given)
@@ -244,7 +244,7 @@ def read_response_part(part: Any) -> AnyPart:
         case "text":
             return Text(part["content"])
         case "thinking":
-            return Reasoning(part["content"], convert.text_or_none(part.get("signature")))
+            return Reasoning(part["content"], convert.text_of(part, "signature"))
         case "tool-call" | "builtin-tool-call":
             arguments = convert.arguments_of(part.get("args"))
             return ToolCall(part["tool_call_id"], part["tool_name"], arguments)
