@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields, replace
-from typing import Any, ParamSpec, TypeVar
+from inspect import isawaitable
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from agents import FunctionTool, RunState, SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.openai_agents import states, unfinished_calls, usage
-from ledgerstone.adapters.openai_agents.history import BranchHistory, Snapshot, settled
+from ledgerstone.adapters.openai_agents.history import LIMIT_MAX, BranchHistory, Snapshot, settled
 from ledgerstone.adapters.openai_agents.read_cache import ReadCache
 from ledgerstone.adapters.openai_agents.tools import once
 from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
@@ -27,6 +28,7 @@ ON_CLEAR = ("tombstone", "purge")
 S = TypeVar("S", bound="LedgerSession")
 T = TypeVar("T")
 P = ParamSpec("P")
+Compact: TypeAlias = Callable[[list[Item]], Awaitable[list[Item] | None] | list[Item] | None]
 
 
 class LedgerSession:
@@ -275,6 +277,32 @@ class LedgerSession:
         await of(create(history.session, name, at=target, lease=history.lease))
 
 
+class CompactingLedgerSession(LedgerSession):
+    """A LedgerSession with a summariser of your own, of any model.
+
+    `compact(items)` is asked after a run's answer was stored, unless a call waits for its result.
+    It returns the items that shall stand for the history from then on, or None to leave it. To
+    have OpenAI do it, wrap a plain LedgerSession in the SDK's OpenAIResponsesCompactionSession
+    instead.
+    """
+
+    def __init__(
+        self, store: AnyStore, session_id: str, *, compact: Compact, **options: Any
+    ) -> None:
+        super().__init__(store, session_id, **options)
+        self._compact = compact
+
+    async def run_compaction(self, args: Any = None, *, wrapper: object = None) -> None:
+        """Ask for shorter items and put them in place; what was written meanwhile wins."""
+        snapshot = await self._get_compaction_snapshot(LIMIT_MAX)
+        if not snapshot.items or _waits(snapshot.items):
+            return
+        answer = self._compact([dict(item) for item in snapshot.items])
+        shorter = await answer if isawaitable(answer) else answer
+        if shorter is not None:
+            await snapshot.replace_suffix(0, shorter)
+
+
 async def _branches(history: BranchHistory) -> list[str]:
     return [one.name for one in await of(history.store.branches.list(history.session))]
 
@@ -322,3 +350,20 @@ def _settings(given: object) -> SessionSettings:
         return SessionSettings(**given)
     except ValueError as error:
         raise InvalidValue("session_settings", str(error)) from None
+
+
+def _waits(items: list[Item]) -> bool:
+    """Whether a call since the last input has no result yet, as when somebody is asked about it.
+
+    Its result will be told, and means nothing without the call.
+    """
+    told: set[object] = {None}
+    for item in reversed(items):
+        kind = str(item.get("type"))
+        if item.get("role") == "user":
+            break
+        if kind.endswith(("_output", "_response")):
+            told.update((item.get("call_id"), item.get("approval_request_id")))
+        elif item.get("id" if kind == "mcp_approval_request" else "call_id") not in told:
+            return True
+    return False

@@ -20,7 +20,7 @@ from pydantic_ai_harness.step_persistence import (
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
-from ledgerstone.adapters.pydantic_ai import effects, step_records
+from ledgerstone.adapters.pydantic_ai import step_records
 from ledgerstone.adapters.pydantic_ai.sessions import APP, Cache
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
@@ -139,7 +139,7 @@ class LedgerStepStore:
     @runs_later
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Write down what became of a tool call; the last record of a call counts."""
-        write = partial(effects.record, self._store, told=record)
+        write = partial(step_records.record_effect, self._store, told=record)
         await self._at_home(record.run_id, None, write)
 
     @runs_later
@@ -147,12 +147,12 @@ class LedgerStepStore:
         session = await self._home(run_id)
         if session is None:
             return None
-        return await effects.of_call(self._store, session, run_id, tool_call_id)
+        return await step_records.effect_of_call(self._store, session, run_id, tool_call_id)
 
     @runs_later
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """Calls that began and did not end: after a crash nobody knows what they did."""
-        found = await effects.of_run(self._store, ids.check_id(run_id, "run_id"))
+        found = await step_records.effects_of_run(self._store, ids.check_id(run_id, "run_id"))
         return [one for one in found if one.status == "started"]
 
     async def _kept(
