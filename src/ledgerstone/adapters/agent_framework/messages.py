@@ -16,7 +16,7 @@ from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.native_bytes import Native, Taken
 from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import convert
+from ledgerstone.formats import convert, media
 from ledgerstone.formats.natives import NATIVE, origin
 from ledgerstone.formats.remainder import remainder, restored
 from ledgerstone.formats.turns import Segment, paired, turns
@@ -106,14 +106,14 @@ def calls(path: Sequence[Message]) -> list[tuple[str, str | None, str]]:
 
 def _exact(stored: Message, known: Mapping[str, bytes | None]) -> NativeMessage:
     native = _native(stored)
-    native_bytes.fill(native, stored, known)
+    media.fill(native, stored, known)
     return NativeMessage.from_dict(native)
 
 
 def _native(stored: Message) -> Native:
     """What a message was made of, with references in the place of bytes."""
     mark = (stored.body.extra or {})[NATIVE]
-    made = _write(native_bytes.with_refs(stored), mark[1])
+    made = _write(media.with_refs(stored), mark[1])
     native: Native = restored(made, mark[2] if len(mark) > 2 else None)
     return native
 

@@ -21,6 +21,7 @@ from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.clock import to_datetime
 from ledgerstone.errors import BlobNotFound, Corrupt, InvalidValue
+from ledgerstone.formats import media
 from ledgerstone.formats.turns import paired
 from ledgerstone.records.messages import Message
 
@@ -203,9 +204,9 @@ async def show(
 
 def _exact(run: Sequence[Message], known: Mapping[str, bytes | None]) -> list[Native]:
     """The very natives that messages were made of."""
-    found = formats.native(FORMAT, map(native_bytes.with_refs, run))
+    found = formats.native(FORMAT, map(media.with_refs, run))
     for native, stored in zip(found, run, strict=True):
-        native_bytes.fill(native, stored, known)
+        media.fill(native, stored, known)
     return found
 
 

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from pydantic_ai.conversation_store import ConversationEntry
 
 from ledgerstone import formats
-from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, Chain
 from ledgerstone.adapters.pydantic_ai.conversation_records import entry_id, inner_id, node_of
 from ledgerstone.commands.nodes import GetMessage, ReadMessages
+from ledgerstone.formats.media import BLOBS
 from ledgerstone.formats.natives import NATIVE
 from ledgerstone.formats.turns import Segment, turns
 from ledgerstone.records.messages import Message
@@ -63,9 +63,7 @@ def _as_shown(one: Message) -> Message:
     if not one.version:
         return one
     rest = {
-        name: said
-        for name, said in (one.body.extra or {}).items()
-        if name not in (NATIVE, native_bytes.BLOBS)
+        name: said for name, said in (one.body.extra or {}).items() if name not in (NATIVE, BLOBS)
     }
     return replace(one, body=replace(one.body, extra=rest or None))
 
