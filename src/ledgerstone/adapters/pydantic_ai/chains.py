@@ -125,7 +125,7 @@ def count(turn: Turn | AsyncTurn, messages: Sequence[Message]) -> None:
             turn.use(one.body.model or "unknown", one.usage, over_budget=True)
 
 
-async def standing(store: AnyStore, path: Sequence[Message], *, anew: bool = False) -> Chain:
+async def current_chain(store: AnyStore, path: Sequence[Message], *, anew: bool = False) -> Chain:
     """What stands on a path that was read with what was deleted from it, and what does not."""
     live = [one for one in path if one.deleted_us is None]
     _, chain = await show(store, live, anew=anew)

@@ -50,9 +50,9 @@ class LedgerConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record, also of a session that another framework began."""
-        place = await self._faces.later(look(self._store, conversation_id))
+        current = await self._faces.later(look(self._store, conversation_id))
         _READ.set((self, conversation_id))
-        return place.record
+        return current.record
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -79,15 +79,15 @@ class LedgerConversationStore(ConversationStore):
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good, with its entries; a fork keeps its own copies of them."""
         for _ in range(TRIES):
-            place = await look(self._store, conversation_id)
-            if place.session is None or _revision(place.record) != expected_revision:
+            current = await look(self._store, conversation_id)
+            if current.session is None or _revision(current.record) != expected_revision:
                 break
             try:
                 gone = await of(
                     self._store.sessions.purge(
                         conversation_id,
-                        expected_revision=place.commits,
-                        expected_incarnation=place.session.incarnation,
+                        expected_revision=current.commits,
+                        expected_incarnation=current.session.incarnation,
                     )
                 )
             except RevisionMoved:
@@ -118,11 +118,11 @@ class LedgerConversationStore(ConversationStore):
     @runs_later
     async def _write(self, writing: Writing, expected: str | None) -> None:
         for _ in range(TRIES):
-            place = await look(self._store, writing.id)
-            if place.hidden or _revision(place.record) != expected:
+            current = await look(self._store, writing.id)
+            if current.hidden or _revision(current.record) != expected:
                 break
             try:
-                return await writing.commit(place)
+                return await writing.commit(current)
             except RevisionMoved:
                 continue
         raise ConversationConflict(writing.id)

@@ -21,12 +21,11 @@ from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import chains, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
-    STATE,
+    BranchState,
     Heads,
-    Place,
-    Seen,
+    ReadRevision,
     StoredConversation,
-    moved,
+    conflict_text,
 )
 from ledgerstone.adapters.pydantic_ai.sessions import APP, PAGE_MAX, pages
 from ledgerstone.clock import SystemClock, to_datetime
@@ -66,7 +65,7 @@ class LedgerSavedConversations:
         """Messages, usage and deferred requests in one commit; None makes a new conversation.
 
         ConversationConflict when another writer was here since, InvalidValue for what cannot be
-        stored, with its place. The steps of runs that a LedgerStepStore kept are no other writer.
+        stored, with its current. The steps of runs that a LedgerStepStore kept are no other writer.
         """
         if not isinstance(conversation, Conversation):
             raise InvalidValue(
@@ -85,23 +84,23 @@ class LedgerSavedConversations:
         except ValueError as error:
             raise InvalidValue("conversation", str(error)) from None
 
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
             mine["heads"] = dict(mine.get("heads", {}))
             mine["heads"][branch] = {
-                **place.known,
+                **current.known,
                 "usage": said["usage"],
                 "deferred": said["deferred_tool_requests"],
             }
             return mine
 
-        place = await self._heads.write(
+        current = await self._heads.write(
             id, natives, change, seen=_seen(expected_revision), branch=branch, made=self._made(id)
         )
         return StoredConversation(
             conversation=conversation,
-            revision=place.revision,
-            head=place.known["leaf"],
+            revision=current.revision,
+            head=current.known["leaf"],
             branch=branch,
         )
 
@@ -115,33 +114,23 @@ class LedgerSavedConversations:
         """
         if new_id is not None:
             ids.check_id(new_id, "new_id")
-        place = await self._heads.look(conversation_id)
-        if place.session is None:
-            raise ConversationConflict(moved(conversation_id, place))
+        session, _ = await self._existing(conversation_id)
+        fork = self._store.sessions.fork
         try:
-            made = await of(
-                self._store.sessions.fork(
-                    conversation_id, at=at, new_id=new_id, user=place.session.user
-                )
-            )
+            made = await of(fork(conversation_id, at=at, new_id=new_id, user=session.user))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to fork at {at!r}: {error}") from error
         # Without this commit a reader still finds the same: what a copy knows is made anew.
-        await self._heads.patch(made.id, lambda copy: copy.state.get(STATE, {}))
-        found = await self._read(made.id, "main")
-        if found is None:
-            raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
-        return found
+        await self._heads.patch(made.id, lambda copy: copy.saved)
+        return await self._read_made(made.id, "main")
 
     @runs_later
     async def branch(
         self, conversation_id: str, name: str, *, at: str | None = None
     ) -> StoredConversation:
         """Another way to go on from a head, in the same conversation."""
-        place = await self._heads.look(conversation_id)
-        if place.session is None:
-            raise ConversationConflict(moved(conversation_id, place))
-        start = at or place.leaf
+        _, current = await self._existing(conversation_id)
+        start = at or current.leaf
         if start is None:
             raise ConversationConflict(
                 f"Conversation {conversation_id!r} is empty: nothing to branch from."
@@ -150,10 +139,7 @@ class LedgerSavedConversations:
             await of(self._store.branches.create(conversation_id, name, at=start))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
-        found = await self._read(conversation_id, name)
-        if found is None:
-            raise ConversationConflict(f"Conversation {conversation_id!r} was deleted.")
-        return found
+        return await self._read_made(conversation_id, name)
 
     @runs_later
     async def records(self, *, limit: int | None = None) -> list[Session]:
@@ -170,8 +156,8 @@ class LedgerSavedConversations:
     @runs_later
     async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good; ConversationConflict when it is not as it was read."""
-        place = await self._heads.look(conversation_id)
-        await self._purge(conversation_id, place, seen=place.revision == expected_revision)
+        current = await self._heads.look(conversation_id)
+        await self._purge(conversation_id, current, seen=current.revision == expected_revision)
 
     # --- as SqliteConversationStore ----------------------------------------------------------
 
@@ -190,25 +176,25 @@ class LedgerSavedConversations:
             ),
         )
 
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
             mine["summary"] = summaries.saved(updated, mine.get("summary"))
             return mine
 
         made = self._made(summary.id, cwd=summary.workspace or None)
         seen = summaries.seen(summary)
-        place = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
-        return summaries.of_place(place)
+        current = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
+        return summaries.of_state(current)
 
     @runs_later
     async def get(self, *, conversation_id: str) -> SavedConversation:
         """One conversation; LookupError when there is none."""
-        place = await self._heads.look(conversation_id, messages=True)
-        if place.session is None:
+        current = await self._heads.look(conversation_id, messages=True)
+        if current.session is None:
             raise LookupError(f"No saved session: {conversation_id}")
-        messages = await self._heads.show(place)
-        found = summaries.of_place(place)
-        if "summary" not in place.state.get(STATE, {}):
+        messages = await self._heads.show(current)
+        found = summaries.of_state(current)
+        if "summary" not in current.saved:
             found = replace(found, message_count=len(messages))
         return SavedConversation(summary=found, messages=messages)
 
@@ -236,13 +222,13 @@ class LedgerSavedConversations:
         naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
         done = False
 
-        def change(place: Place) -> dict[str, Any]:
+        def change(current: BranchState) -> dict[str, Any]:
             nonlocal done
             done = False
-            mine = dict(place.state.get(STATE, {}))
+            mine = dict(current.saved)
             if "summary" not in mine:
                 return {}
-            named, done = naming.apply(summaries.of_place(place))
+            named, done = naming.apply(summaries.of_state(current))
             if named is None:
                 return {}
             mine["summary"] = summaries.dump(named)
@@ -254,33 +240,33 @@ class LedgerSavedConversations:
     async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
         """Archive or bring back; LookupError when there is none."""
 
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
-            summary = summaries.of_place(place)
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
+            summary = summaries.of_state(current)
             if "summary" not in mine or archived == (summary.archived_at is not None):
                 return {}
             at = _now() if archived else None
             mine["summary"] = summaries.dump(replace(summary, archived_at=at))
             return mine
 
-        place = await self._heads.patch(conversation_id, change)
-        if place is None or "summary" not in place.state.get(STATE, {}):
+        current = await self._heads.patch(conversation_id, change)
+        if current is None or "summary" not in current.saved:
             raise LookupError(f"No saved session: {conversation_id}")
-        return summaries.of_place(place)
+        return summaries.of_state(current)
 
     @runs_later
     async def delete(self, *, source: ConversationSummary) -> None:
         """Delete the revision that was read; ConversationConflict when it moved or is running."""
         ensure_inactive(source)
-        place = await self._heads.look(source.id)
-        await self._purge(source.id, place, seen=summaries.revision(place) == source.revision)
+        current = await self._heads.look(source.id)
+        await self._purge(source.id, current, seen=summaries.revision(current) == source.revision)
 
     async def _read(self, id: str, branch: str) -> StoredConversation | None:
-        place = await self._heads.look(id, branch, messages=True)
-        if place.session is None or (branch != "main" and place.leaf is None):
+        current = await self._heads.look(id, branch, messages=True)
+        if current.session is None or (branch != "main" and current.leaf is None):
             return None
-        messages = await self._heads.show(place)
-        known = place.known or place.begun
+        messages = await self._heads.show(current)
+        known = current.known or current.inherited
         conversation: Conversation = ConversationTypeAdapter.validate_python(
             {
                 "messages": [],
@@ -291,20 +277,32 @@ class LedgerSavedConversations:
         )
         conversation.messages = messages
         return StoredConversation(
-            conversation=conversation, revision=place.revision, head=place.leaf, branch=branch
+            conversation=conversation, revision=current.revision, head=current.leaf, branch=branch
         )
 
-    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
-        if place.session is None or not seen:
-            raise ConversationConflict(moved(id, place))
+    async def _read_made(self, id: str, branch: str) -> StoredConversation:
+        found = await self._read(id, branch)
+        if found is None:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+        return found
+
+    async def _existing(self, id: str) -> tuple[Session, BranchState]:
+        current = await self._heads.look(id)
+        if current.session is None:
+            raise ConversationConflict(conflict_text(id, current))
+        return current.session, current
+
+    async def _purge(self, id: str, current: BranchState, *, seen: bool) -> None:
+        if current.session is None or not seen:
+            raise ConversationConflict(conflict_text(id, current))
         try:
             gone = await of(
                 self._store.sessions.purge(
-                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
+                    id, expected_revision=current.commits, expected_incarnation=current.incarnation
                 )
             )
         except RevisionMoved:
-            raise ConversationConflict(moved(id, place)) from None
+            raise ConversationConflict(conflict_text(id, current)) from None
         if not gone.existed:
             raise ConversationConflict(f"Conversation {id!r} was deleted.")
 
@@ -319,10 +317,10 @@ def _now() -> datetime:
     return to_datetime(SystemClock().now_us())
 
 
-def _seen(revision: str | None) -> Seen | None:
+def _seen(revision: str | None) -> ReadRevision | None:
     """A revision as `read` gave it; one that was never given fits nothing."""
     if revision is None:
         return None
     incarnation, _, number = revision.partition(".")
     digits = incarnation.isdecimal() and number.isdecimal()
-    return Seen(int(incarnation), int(number)) if digits else Seen(0, 0)
+    return ReadRevision(int(incarnation), int(number)) if digits else ReadRevision(0, 0)

@@ -210,7 +210,7 @@ class Snapshots:
         query = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=True)
         found, path = await of(self._store.read(GetHead(tenant=tenant, id=session), query))
         head = found or Head()
-        chain = await chains.standing(self._store, path, anew=anew)
+        chain = await chains.current_chain(self._store, path, anew=anew)
         base = Base(head.incarnation, head.revision, _leaf(head, branch), chain, anew)
         self._bases.put(session, base)
         return base
