@@ -7,6 +7,7 @@ stand in `customMetadata`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.formats import convert
 from ledgerstone.formats.adk_parts import KIND, is_signature, read_part_of, write_part
 from ledgerstone.formats.natives import Native
-from ledgerstone.formats.turns import Segment, turns
+from ledgerstone.formats.turns import Segment, turns, unique_id
 from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import AnyPart, Reasoning, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
@@ -74,13 +75,10 @@ class Adk:
         return found
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
-        seen: dict[str, int] = {}
+        seen = Counter[str]()
         found = [_rendered(turn) for turn in turns(messages)]
         for event in found:
-            id = event["id"]
-            seen[id] = seen.get(id, 0) + 1
-            if seen[id] > 1:
-                event["id"] = f"{id}:{seen[id]}" if id else ""
+            event["id"] = unique_id(event["id"], seen)
         return found
 
 

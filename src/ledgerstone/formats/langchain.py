@@ -6,6 +6,7 @@ since its messages carry all of them; parts that it has no word for stand in `ad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ledgerstone.formats.langchain_blocks import (
     write_block,
 )
 from ledgerstone.formats.natives import Native
-from ledgerstone.formats.turns import Segment, turns
+from ledgerstone.formats.turns import Segment, turns, unique_id
 from ledgerstone.records.messages import (
     FINISH_REASONS,
     FOREIGN_ROLES,
@@ -75,14 +76,10 @@ class LangChain:
         return _written(message, kind if colon else _USUAL[message.role], flags)
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
-        ids: dict[str, int] = {}
+        seen = Counter[str]()
         found = [one for turn in turns(messages) for one in _rendered(turn)]
         for one in found:
-            id = one["data"]["id"]
-            if id is not None:
-                ids[id] = ids.get(id, 0) + 1
-                if ids[id] > 1:
-                    one["data"]["id"] = f"{id}:{ids[id]}"
+            one["data"]["id"] = unique_id(one["data"]["id"], seen)
         return found
 
 
@@ -234,7 +231,10 @@ def _written(message: Message, kind: str, flags: str) -> Native:
             data |= _result_fields(answer)
         return {"type": kind, "data": data}
     data = _data(kind, body.name, None)
-    spoken, calls, rest = _told_apart(parts, flags)
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    spoken, rest = convert.apart(parts, _KIND)
+    if calls and not any(flag in flags for flag in (USES, CALLED, FUNCTIONS)):
+        spoken = [part for part in spoken if not isinstance(part, ToolCall)]
     data["content"] = _content(spoken, body.provider, flags)
     if rest:
         data["additional_kwargs"] = {convert.EXTRAS: convert.write_extras(rest)}
@@ -259,27 +259,6 @@ def _data(kind: str, name: str | None, id: str | None) -> Native:
         "name": name,
         "id": id,
     }
-
-
-def _told_apart(
-    parts: list[AnyPart], flags: str
-) -> tuple[list[AnyPart], list[ToolCall], list[AnyPart]]:
-    """What stands in the content, the calls, and what has no word here."""
-    spoken: list[AnyPart] = []
-    calls: list[ToolCall] = []
-    rest: list[AnyPart] = []
-    for part in parts:
-        if isinstance(part, Text):
-            spoken.append(part)
-        elif isinstance(part, ToolCall):
-            calls.append(part)
-            if USES in flags or CALLED in flags or FUNCTIONS in flags:
-                spoken.append(part)
-        elif not convert.is_extra(part, _KIND):
-            spoken.append(part)
-        else:
-            rest.append(part)
-    return spoken, calls, rest
 
 
 def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
@@ -363,7 +342,9 @@ def _rendered(turn: list[Segment]) -> list[Native]:
 
 def _rendered_answer(turn: list[Segment]) -> Native:
     calls = [
-        call if isinstance(call.arguments, str) and call.arguments else _called(call)
+        call
+        if isinstance(call.arguments, str) and call.arguments
+        else ToolCall(call.id, call.name, convert.as_object(call.arguments))
         for segment in turn
         for call in segment.parts
         if isinstance(call, ToolCall)
@@ -377,10 +358,6 @@ def _rendered_answer(turn: list[Segment]) -> Native:
     for one in told:
         metadata |= one
     return {**found, "response_metadata": metadata}
-
-
-def _called(call: ToolCall) -> ToolCall:
-    return ToolCall(call.id, call.name, convert.as_object(call.arguments))
 
 
 def _is_signed(turn: list[Segment]) -> bool:

@@ -42,6 +42,20 @@ _COUNTS = {
     "output_tokens": "output",
     "output_reasoning_tokens": "reasoning",
 }
+_NO_COUNTS = dict.fromkeys(
+    (
+        *("input_tokens", "cache_write_tokens", "cache_write_1h_tokens", "cache_read_tokens"),
+        *("output_tokens", "output_reasoning_tokens"),
+        *("input_audio_tokens", "cache_audio_read_tokens", "output_audio_tokens"),
+    ),
+    0,
+)
+_REQUEST_EMPTY = ("run_id", "conversation_id", "metadata")
+_RESPONSE_EMPTY = (
+    *("provider_name", "provider_url", "provider_details", "provider_response_id"),
+    *("finish_reason", "run_id", "conversation_id", "metadata"),
+    *("workspace_ref", "history_digest", "failed_attempts"),
+)
 _NAMES = {"model_name": "model_id", "provider_url": "canonical_system"}
 _NO_USAGE = Usage()
 
@@ -123,17 +137,11 @@ def _request(message: Message, style: str) -> Native:
     return _with_rest(found, rest)
 
 
-def _request_of(parts: list[Native], instructions: str | None = None) -> Native:
-    return {
-        "parts": parts,
-        "timestamp": None,
-        "instructions": instructions,
-        "kind": "request",
-        "run_id": None,
-        "conversation_id": None,
-        "metadata": None,
-        "state": "complete",
-    }
+def _request_of(
+    parts: list[Native], instructions: str | None = None, at: str | None = None
+) -> Native:
+    found = {"parts": parts, "timestamp": at, "instructions": instructions, "kind": "request"}
+    return {**found, **dict.fromkeys(_REQUEST_EMPTY), "state": "complete"}
 
 
 def _response(message: Message, style: str) -> Native:
@@ -161,38 +169,10 @@ def _with_names(response: Native) -> Native:
 
 
 def _response_of(parts: list[Native], usage: Usage) -> Native:
-    return {
-        "parts": parts,
-        "usage": {
-            "input_tokens": usage.input,
-            "cache_write_tokens": usage.cache_write,
-            "cache_write_1h_tokens": 0,
-            "cache_read_tokens": usage.cached_input,
-            "output_tokens": usage.output,
-            "output_reasoning_tokens": usage.reasoning,
-            "input_audio_tokens": 0,
-            "cache_audio_read_tokens": 0,
-            "output_audio_tokens": 0,
-            "audio_seconds": 0.0,
-            "details": {},
-            "cost": None,
-        },
-        "model_name": None,
-        "timestamp": "",
-        "kind": "response",
-        "provider_name": None,
-        "provider_url": None,
-        "provider_details": None,
-        "provider_response_id": None,
-        "finish_reason": None,
-        "run_id": None,
-        "conversation_id": None,
-        "metadata": None,
-        "workspace_ref": None,
-        "history_digest": None,
-        "failed_attempts": None,
-        "state": "complete",
-    }
+    counts = {theirs: getattr(usage, ours) for theirs, ours in _COUNTS.items()}
+    used = {**_NO_COUNTS, **counts, "audio_seconds": 0.0, "details": {}, "cost": None}
+    found = {"parts": parts, "usage": used, "model_name": None, "timestamp": "", "kind": "response"}
+    return {**found, **dict.fromkeys(_RESPONSE_EMPTY), "state": "complete"}
 
 
 def _with_rest(found: Native, rest: list[AnyPart]) -> Native:
@@ -216,9 +196,7 @@ def _rendered_request(pieces: list[Segment]) -> Native:
         elif spoken:
             plain = len(spoken) == 1 and isinstance(spoken[0], Text)
             parts.append(user_prompt(spoken, at, listed=not plain))
-    found = _request_of(parts)
-    found["timestamp"] = _time(pieces[0].source)
-    return _with_rest(found, rest)
+    return _with_rest(_request_of(parts, at=_time(pieces[0].source)), rest)
 
 
 def _rendered_response(turn: list[Segment]) -> Native:
@@ -240,10 +218,9 @@ def _rendered_response(turn: list[Segment]) -> Native:
     found["finish_reason"] = _SPELLED.get(reason or "", reason)
     if found["finish_reason"] not in ("stop", "length", "content_filter", "tool_call", "error"):
         found["finish_reason"] = None
-    at = _time(sources[-1])
-    found = {key: value for key, value in found.items() if key != "timestamp" or at}
-    if at:
-        found["timestamp"] = at
+    found["timestamp"] = _time(sources[-1])
+    if found["timestamp"] is None:
+        del found["timestamp"]
     return _with_rest(found, [part for part, _ in pairs if not _is_shown(part)])
 
 

@@ -150,23 +150,17 @@ def _text(part: AnyPart) -> str:
 
 
 def system_prompt(text: str, at: str | None) -> Native:
-    found: Native = {"content": text}
-    if at is not None:
-        found["timestamp"] = at
-    found["dynamic_ref"] = None
-    found["scope"] = "conversation"
-    found["metadata"] = None
-    found["part_kind"] = "system-prompt"
-    return found
+    empty = {"dynamic_ref": None, "scope": "conversation", "metadata": None}
+    return {"content": text, **_timestamp(at), **empty, "part_kind": "system-prompt"}
 
 
 def user_prompt(parts: list[AnyPart], at: str | None, *, listed: bool) -> Native:
     content: Any = [write_content(part) for part in parts] if listed else _text(parts[0])
-    found: Native = {"content": content}
-    if at is not None:
-        found["timestamp"] = at
-    found["part_kind"] = "user-prompt"
-    return found
+    return {"content": content, **_timestamp(at), "part_kind": "user-prompt"}
+
+
+def _timestamp(at: str | None) -> Native:
+    return {} if at is None else {"timestamp": at}
 
 
 def tool_return(part: ToolResult, at: str | None) -> Native:
@@ -174,19 +168,17 @@ def tool_return(part: ToolResult, at: str | None) -> Native:
     content = part.content
     if parts is not None and any(isinstance(one, Media) for one in parts):
         content = [write_content(one) for one in parts]
-    found: Native = {
+    return {
         "tool_name": part.name or "tool",
         "content": content,
         "tool_call_id": part.call_id,
         "tool_kind": None,
         "metadata": None,
+        **_timestamp(at),
+        "outcome": "failed" if part.is_error else "success",
+        "retry": None,
+        "part_kind": "tool-return",
     }
-    if at is not None:
-        found["timestamp"] = at
-    found["outcome"] = "failed" if part.is_error else "success"
-    found["retry"] = None
-    found["part_kind"] = "tool-return"
-    return found
 
 
 def _read_return(part: Any) -> ToolResult:
@@ -259,17 +251,11 @@ def write_response_part(
     part: AnyPart, provider: str | None, text_arguments: bool, answered: set[str]
 ) -> Native:
     """A part of a response; calls that are answered in it were run by the provider."""
-    if isinstance(part, Text):
-        return {
-            "content": part.text,
-            "id": None,
-            "provider_name": None,
-            "provider_details": None,
-            "citations": None,
-            "part_kind": "text",
-        }
     given: Native = {"provider_name": None, "provider_details": None}
     match part:
+        case Text():
+            found = {"content": part.text, "id": None, **given, "citations": None}
+            return {**found, "part_kind": "text"}
         case Reasoning():
             found = {"content": part.text, "id": None, "signature": part.signature, **given}
             if part.signature is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -63,6 +64,14 @@ def turns(messages: Sequence[Message]) -> list[list[Segment]]:
         else:
             found.append([segment])
     return found
+
+
+def unique_id(id: str | None, seen: Counter[str]) -> str | None:
+    """An id for one of several natives that a message becomes: the first has the message's own."""
+    if not id:
+        return id
+    seen[id] += 1
+    return id if seen[id] == 1 else f"{id}:{seen[id]}"
 
 
 def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
