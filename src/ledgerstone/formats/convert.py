@@ -34,7 +34,7 @@ result_parts = read_result
 COUNT_BOUND = 1 << 53
 ERROR = "error"
 EXTRAS = "ledgerstone"
-"""The key under which a format's free place holds parts that it has no word for."""
+"""The key under which a format's free place holds parts that it cannot express."""
 
 AnyMedia: TypeAlias = File | Image | Audio | Video
 
@@ -55,8 +55,8 @@ _NEEDED: dict[type, tuple[str, ...]] = {
     ToolResult: ("call_id",),
     Code: ("code",),
 }
-_WORDED = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
-_WORDLESS = (Source, Json)
+_COMMON = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
+_ONLY_OURS = (Source, Json)
 _FREE = frozenset(("arguments", "content", "is_error", "value"))
 _THINK, _THOUGHT = "<think>\n", "\n</think>"
 _URLSAFE = str.maketrans("+/", "-_")
@@ -112,7 +112,7 @@ class Blocks(NamedTuple):
 
 
 def part_of(read: Callable[[Any], AnyPart], block: Any, kind: str) -> AnyPart:
-    """A block as a part; one that is not what it promises to be stays as it stands."""
+    """A block as a part; one of unexpected shape is kept verbatim."""
     try:
         return checked(read(block))
     except SHAPES:
@@ -140,7 +140,7 @@ def is_verbatim(part: AnyPart, kind: str) -> bool:
 
 
 def other_block(part: AnyPart, kind: str, write_text: Callable[[str], Any]) -> Any:
-    """A part that a format has no word for: its own block again, or text."""
+    """A part that a format cannot express: its own verbatim block, or text."""
     if is_verbatim(part, kind) and isinstance(part, dict):
         return part["block"]
     return write_text(part_as_text(part))
@@ -152,7 +152,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def apart(parts: list[AnyPart], kind: str) -> tuple[list[AnyPart], list[AnyPart]]:
-    """What a format has a word for, and what must stand in its free place."""
+    """Parts that a format can express, and those for its free place."""
     extras = [part for part in parts if is_extra(part, kind)]
     return ([part for part in parts if not is_extra(part, kind)] if extras else parts), extras
 
@@ -309,7 +309,7 @@ def result_text(content: Any) -> str:
 
 
 def part_as_text(part: AnyPart) -> str:
-    """What a part says, as text for a model that has no other word for it."""
+    """A part as text, for models that cannot be shown it otherwise."""
     if isinstance(part, Text):
         return part.text
     if isinstance(part, Code):
@@ -328,7 +328,7 @@ def write_extras(parts: list[AnyPart]) -> list[Any]:
 
 
 def read_extras(value: Any) -> list[AnyPart]:
-    """Parts that stood in a free place: such as a format may have no word for, and no others."""
+    """Parts from a format's free place; empty if any is of a kind that has no need of it."""
     if not isinstance(value, list):
         return []
     found = [read_part(one) for one in value if isinstance(one, dict)]
@@ -339,12 +339,12 @@ def read_extras(value: Any) -> list[AnyPart]:
 def has_no_equivalent(part: AnyPart) -> bool:
     if isinstance(part, dict):
         return isinstance(part.get("type"), str)
-    return isinstance(part, _WORDLESS)
+    return isinstance(part, _ONLY_OURS)
 
 
 def is_extra(part: AnyPart, kind: str) -> bool:
     """Whether a part must stand in the free place of a format."""
-    return type(part) not in _WORDED and has_no_equivalent(part) and not is_verbatim(part, kind)
+    return type(part) not in _COMMON and has_no_equivalent(part) and not is_verbatim(part, kind)
 
 
 def signer(message: Message) -> str | None:

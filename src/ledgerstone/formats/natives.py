@@ -126,13 +126,13 @@ def native(format: str, messages: Iterable[Message]) -> list[Native]:
 
 
 def origin(message: Message) -> str | None:
-    """The format that a message came from; None for one made by our own words."""
+    """The format that a message came from; None for one that was made here."""
     mark = (message.body.extra or {}).get(NATIVE)
     return mark[0] if isinstance(mark, list) and mark else None
 
 
 def _exact(known: Format, format: str, message: Message) -> Native | None:
-    """The native again; None when the message does not say any more, or never did, how it was."""
+    """The very native; None for one of another format, or when the message was changed since."""
     body = message.body
     mark = body.extra.get(NATIVE) if body.extra else None
     if type(mark) is not list or not mark or mark[0] != format:
@@ -155,7 +155,7 @@ def _says(known: Format, native: Native, message: Message) -> bool:
 
 
 def _texts(body: MessageBody) -> Callable[[], dict[str, str]]:
-    """What an edit may point at."""
+    """The texts that an edit may point at."""
     return lambda: texts_of(_plain(body.parts))
 
 

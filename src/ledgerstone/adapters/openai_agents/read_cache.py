@@ -44,7 +44,7 @@ class CachedItems:
 
 
 class ReadCache:
-    """What one session object knows."""
+    """The items that one session object has read."""
 
     def __init__(self) -> None:
         self._known: CachedItems | None = None
@@ -66,7 +66,7 @@ class ReadCache:
 
 
 async def _grown(history: BranchHistory, known: CachedItems) -> CachedItems | None:
-    """The history as it is now; None when more happened than that it grew."""
+    """The history as it is now; None when anything but an append happened."""
     where = history.where
     commits, found = await of(
         history.store.read(
@@ -90,7 +90,7 @@ async def _grown(history: BranchHistory, known: CachedItems) -> CachedItems | No
 
 
 def _packed(items: list[Item]) -> bytes | None:
-    """None for what only JSON can say: lone surrogates, and integers beyond 64 bits."""
+    """None for what msgpack cannot express: lone surrogates, and integers beyond 64 bits."""
     try:
         return msgpack.encode(items)
     except (OverflowError, UnicodeEncodeError):

@@ -31,7 +31,7 @@ PAGE = 500
 MARK_CHARS = 16
 BLOCKS = ("text", "image", "file")
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
-"""Commits that take messages away: what belonged to those is nobody's surprise."""
+"""Commits that take messages away on purpose; calls that went with them are not missing."""
 
 
 class CallUnresolved(ExecutionUnresolved, AgentsException):
@@ -59,19 +59,19 @@ class CallTracker:
     resumed: set[str] = field(default_factory=set)
     """Calls that the resumed state knows of: it will tell the model about them."""
     own: set[str] = field(default_factory=set)
-    """Executions of the run in hand: it will tell the model about them."""
+    """Executions of the current run: it will tell the model about them."""
     mine: set[str] = field(default_factory=set)
-    """Executions that this process began and saw, or sees, to their end."""
+    """Executions that this process began and has finished or still runs."""
     outputs: dict[str, Execution] = field(default_factory=dict)
-    """Calls that are to be told, by call id; each names the message that its result will be."""
+    """Calls whose results are not stored yet, by call id; each names the message of its result."""
     checked: bool = False
     run: object = None
-    """The run in hand, known by the usage that its Runner counts in."""
+    """The current run, identified by the usage object of its Runner."""
 
     def begins(self, run: object) -> None:
-        """A run asks for its history: what the one before has not told, that will not tell.
+        """A run asks for its history, so the run before will store nothing more.
 
-        Nor will a state that was loaded: the Runner does not ask when it goes on with one.
+        Nor will a state that was loaded: the Runner does not ask when it resumes one.
         """
         if run is self.run:
             return
@@ -82,7 +82,7 @@ class CallTracker:
             self.checked = False
 
     def begun(self, id: str) -> None:
-        """A call of the run in hand is about to be made."""
+        """A call of the current run is about to be made."""
         self.own.add(id)
         self.mine.add(id)
 
@@ -101,7 +101,7 @@ class CallTracker:
         return found
 
     def told(self, messages: Sequence[Message]) -> None:
-        """They are stored; the same result told again is another message."""
+        """Forget calls whose results are stored; the same result again is another message."""
         inner = self._inner(messages)
         if inner and any(one.id == inner[-1].message_id for one in messages):
             for call in inner:
@@ -120,7 +120,7 @@ class CallTracker:
 
 
 async def check(history: BranchHistory, tracker: CallTracker, call_id: str) -> None:
-    """Refuse to call a tool while calls of another process or run are not accounted for."""
+    """CallsLeft or CallUnresolved while calls of another process or run are unaccounted for."""
     await check_under_way(history, tracker, call_id)
     if tracker.checked:
         return

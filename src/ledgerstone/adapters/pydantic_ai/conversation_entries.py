@@ -59,7 +59,7 @@ def copies(path: Sequence[Message]) -> list[Message]:
 
 
 def _as_shown(one: Message) -> Message:
-    """What was amended does not say any more what it said to the library it came from."""
+    """An amended message without its native, which says what it was before."""
     if not one.version:
         return one
     rest = {
@@ -109,7 +109,7 @@ def _names(path: Sequence[Message], chain: Chain) -> list[str]:
 
 
 def _shown(chain: Chain, start: int, last: str) -> int:
-    """As how many messages a run of other origin is shown that ends with the node `last`."""
+    """How many messages a run of other origin, which ends with the node `last`, is shown as."""
     before = chain.links[start - 1].tip if start else chain.root
     if before == last:
         # It says nothing, so what is before it ends there too.

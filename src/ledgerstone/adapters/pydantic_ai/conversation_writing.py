@@ -35,7 +35,7 @@ HEAD = "pydantic-ai.head"
 
 
 class Writing:
-    """What is to be written; `home` is the session where what a fork begins with is looked for."""
+    """One write; `home` is the session where the beginning of a fork is looked for first."""
 
     def __init__(
         self,

@@ -112,7 +112,7 @@ class BranchState:
 
     @property
     def revision(self) -> str:
-        """Another one after delete and create, since the incarnation is in it."""
+        """Includes the incarnation, so it differs after delete and create."""
         return f"{self.incarnation}.{self.number}"
 
     def allows(self, seen: ReadRevision | None) -> bool:
@@ -307,7 +307,7 @@ class Heads:
         return {name: kept[name] for name in ("usage", "deferred") if name in kept}
 
     async def _chain(self, current: BranchState, *, anew: bool = False) -> Chain:
-        """What stands on the branch, from memory if that is still so."""
+        """The chain of the branch; from the cache while nobody has written to the session."""
         if current.session is None:
             return Chain()
         tag, chain = self._chains.get((current.session.id, current.branch)) or ("", Chain())
@@ -346,7 +346,7 @@ def fresh_copy(copy: BranchState, carried: dict[str, Any]) -> BranchState:
 
 
 def conflict_text(id: str, there: BranchState) -> str:
-    """What to tell a writer who is not up to date."""
+    """The message for a writer who is not up to date."""
     if there.session is None:
         return f"Conversation {id!r} is not there (any more)."
     at = there.revision
@@ -354,5 +354,5 @@ def conflict_text(id: str, there: BranchState) -> str:
 
 
 def _tag(current: BranchState) -> str:
-    """What a remembered chain is good for: the session as it stood after one commit."""
+    """The commit after which a cached chain is valid."""
     return f"{current.incarnation}/{current.commits}"
