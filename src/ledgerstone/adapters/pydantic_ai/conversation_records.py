@@ -14,7 +14,7 @@ session, which knows only what is true of itself.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,15 +26,15 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, first_fault
 from ledgerstone.adapters.pydantic_ai.sessions import (
     PAGE_MAX,
+    SessionReading,
     pages,
     read_page,
     read_session,
-    steps_of,
 )
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
-from ledgerstone.records.sessions import Head, Session
+from ledgerstone.records.sessions import Session
 
 STATE = "pydantic-ai.conversation"
 SAVED = "pydantic-ai"
@@ -49,20 +49,11 @@ _UUID_CHARS = 36
 
 
 @dataclass(frozen=True)
-class RecordState:
-    """One reading of a session; `session` is None when there is none to be seen."""
+class RecordState(SessionReading):
+    """A reading of a session, and what makes a record of it."""
 
-    session: Session | None
-    head: Head | None = None
-    state: dict[str, Any] = field(default_factory=dict)
     last: Message | None = None
     """The last message up to where main ended, see `leaf_before_steps`."""
-    hidden: bool = False
-    """Whether there is one that was deleted: its id is not free."""
-
-    @property
-    def commits(self) -> int:
-        return 0 if self.head is None else self.head.revision
 
     @property
     def leaf(self) -> str | None:
@@ -80,7 +71,7 @@ class RecordState:
     @property
     def leaf_before_steps(self) -> str | None:
         """Where main ends, or ended before the steps of runs moved it."""
-        steps = {} if self.session is None else steps_of(self.state, self.session.id)
+        steps = self.steps
         return steps["from"] if steps and steps["leaf"] == self.leaf else self.leaf
 
     @property
@@ -179,10 +170,10 @@ def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
 async def look(store: AnyStore, id: str) -> RecordState:
     """How a conversation stands, in one reading."""
     last = ReadMessages(tenant=store.tenant or "", session=id, last=1)
-    found = await read_session(store, id, last)
+    found, (path,) = await read_session(store, id, last)
     if found.session is None:
         return RecordState(None, hidden=found.hidden)
-    current = RecordState(found.session, found.head, found.state, *found.more[0])
+    current = RecordState(found.session, found.head, found.state, last=path[0] if path else None)
     if current.leaf_before_steps == current.leaf:
         return current
     if current.leaf_before_steps is None:

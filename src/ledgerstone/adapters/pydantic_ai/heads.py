@@ -28,7 +28,7 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
-from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, read_session, steps_of
+from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, SessionReading, read_session
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
 from ledgerstone.records.messages import Message
@@ -61,16 +61,11 @@ class StoredConversation:
 
 
 @dataclass(frozen=True)
-class BranchState:
-    """One reading of a session; `session` is None when there is none to be seen."""
+class BranchState(SessionReading):
+    """A reading of a session, seen from one of its branches."""
 
-    session: Session | None
-    head: Head | None
-    state: dict[str, Any]
-    path: Sequence[Message]
+    path: Sequence[Message] = ()
     branch: str = "main"
-    hidden: bool = False
-    """Whether there is one, deleted or out of scope: its id is not free."""
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -89,10 +84,6 @@ class BranchState:
         """What was kept for a branch that was written up to here: a new one begins with it."""
         heads: dict[str, dict[str, Any]] = self.saved.get("heads", {})
         return next((one for one in heads.values() if one.get("leaf") == self.leaf), {})
-
-    @property
-    def commits(self) -> int:
-        return 0 if self.head is None else self.head.revision
 
     @property
     def last_written(self) -> int:
@@ -135,7 +126,7 @@ class BranchState:
     @property
     def is_unchanged(self) -> bool:
         """Whether nobody but this adapter moved the branch since it was written."""
-        steps = {} if self.session is None else steps_of(self.state, self.session.id)
+        steps = self.steps
         if self.branch == "main" and steps and steps["leaf"] == self.leaf:
             return bool(steps["from"] == self.known.get("leaf"))
         return bool(self.leaf == self.known.get("leaf"))
@@ -164,12 +155,12 @@ class Heads:
         if messages:
             tenant = self.store.tenant or ""
             queries.append(ReadMessages(tenant=tenant, session=id, branch=branch, deleted=deleted))
-        found = await read_session(self.store, id, *queries)
+        found, paths = await read_session(self.store, id, *queries)
         if found.session is None or not self.sees(found.session):
             hidden = found.hidden or found.session is not None
-            return BranchState(None, None, {}, (), branch, hidden=hidden)
-        path = found.more[0] if messages else ()
-        current = BranchState(found.session, found.head, found.state, path, branch)
+            return BranchState(None, hidden=hidden, branch=branch)
+        path = paths[0] if messages else ()
+        current = BranchState(found.session, found.head, found.state, path=path, branch=branch)
         return fresh_copy(current, await self._carried(current)) if current.is_copy else current
 
     def sees(self, session: Session) -> bool:
@@ -245,7 +236,7 @@ class Heads:
                 await of(turn.commit())
             except (RevisionMoved, SessionNotFound):
                 continue
-            return BranchState(current.session, current.head, {**current.state, **changed}, ())
+            return BranchState(current.session, current.head, {**current.state, **changed})
         raise ConversationConflict(f"Conversation {id!r} kept changing; {TRIES} attempts failed.")
 
     async def _commit(
@@ -292,7 +283,7 @@ class Heads:
         head = Head(
             revision=answer.revision, leaf=leaf, branches=[Branch(name=current.branch, leaf=leaf)]
         )
-        done = BranchState(session, head, {**current.state, **changed}, (), current.branch)
+        done = BranchState(session, head, {**current.state, **changed}, branch=current.branch)
         self._remember(done, chain.grown(kept, digests[kept:], names))
         return done
 

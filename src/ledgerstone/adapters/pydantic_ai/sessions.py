@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, of
@@ -22,16 +23,24 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SessionReading(NamedTuple):
+@dataclass(frozen=True)
+class SessionReading:
     """A session, its head and its state at one moment; all empty when there is none to be seen."""
 
     session: Session | None
-    head: Head | None
-    state: dict[str, Any]
-    more: Sequence[Any] = ()
-    """What else was asked for."""
+    head: Head | None = None
+    state: dict[str, Any] = field(default_factory=dict)
     hidden: bool = False
-    """Whether there is one that was deleted: its id is not free."""
+    """Whether there is one, deleted or out of scope: its id is not free."""
+
+    @property
+    def commits(self) -> int:
+        return 0 if self.head is None else self.head.revision
+
+    @property
+    def steps(self) -> dict[str, Any]:
+        """Where steps moved main."""
+        return {} if self.session is None else steps_of(self.state, self.session.id)
 
 
 class Cache(Generic[K, V]):
@@ -61,7 +70,7 @@ def steps_of(state: dict[str, Any], session: str) -> dict[str, Any]:
     return steps if steps.get("session") == session else {}
 
 
-async def read_session(store: AnyStore, id: str, *queries: Any) -> SessionReading:
+async def read_session(store: AnyStore, id: str, *queries: Any) -> tuple[SessionReading, list[Any]]:
     """Read a session, and what else is asked for, at one moment."""
     tenant, name = store.tenant or "", ids.check_id(id, "conversation_id")
     session, head, state, *more = await of(
@@ -73,8 +82,8 @@ async def read_session(store: AnyStore, id: str, *queries: Any) -> SessionReadin
         )
     )
     if session is None or session.deleted_us is not None:
-        return SessionReading(None, None, {}, hidden=session is not None)
-    return SessionReading(session, head, {} if state is None else decode_json(state), more)
+        return SessionReading(None, hidden=session is not None), more
+    return SessionReading(session, head, {} if state is None else decode_json(state)), more
 
 
 async def pages(

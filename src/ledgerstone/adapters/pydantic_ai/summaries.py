@@ -122,7 +122,7 @@ async def listed(
     found: list[ConversationSummary] = []
     async for page in pages(heads.store, heads.scope, first=limit + offset + 1):
         for one in await read_page(heads.store, page):
-            current = BranchState(one.session, one.head, one.state, ())
+            current = BranchState(one.session, one.head, one.state)
             current = fresh_copy(current, {}) if current.is_copy else current
             if _is_listed(current, archived) and await _says(heads, current, query):
                 found.append(of_state(current))
