@@ -60,9 +60,9 @@ class Anthropic:
 
     def write(self, message: Message, style: str) -> Native:
         role = "user" if message.role == "tool" else message.role
-        content: Any = convert.joined_text(message.parts)
-        if LISTED in style:
-            content = list(map(_block, message.parts))
+        listed = LISTED in style
+        parts = message.parts
+        content: Any = list(map(_block, parts)) if listed else convert.joined_text(parts)
         if FULL not in style:
             return {"role": role, "content": content}
         body = message.body

@@ -153,7 +153,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 def apart(parts: list[AnyPart], kind: str) -> tuple[list[AnyPart], list[AnyPart]]:
     """Parts that a format can express, and those for its free place."""
-    extras = [part for part in parts if is_extra(part, kind)]
+    extras = [part for part in parts if type(part) not in _COMMON and is_extra(part, kind)]
     return ([part for part in parts if not is_extra(part, kind)] if extras else parts), extras
 
 

@@ -50,11 +50,13 @@ _NO_COUNTS = dict.fromkeys(
     ),
     0,
 )
-_REQUEST_EMPTY = ("run_id", "conversation_id", "metadata")
-_RESPONSE_EMPTY = (
-    *("provider_name", "provider_url", "provider_details", "provider_response_id"),
-    *("finish_reason", "run_id", "conversation_id", "metadata"),
-    *("workspace_ref", "history_digest", "failed_attempts"),
+_REQUEST_EMPTY = dict.fromkeys(("run_id", "conversation_id", "metadata"))
+_RESPONSE_EMPTY = dict.fromkeys(
+    (
+        *("provider_name", "provider_url", "provider_details", "provider_response_id"),
+        *("finish_reason", "run_id", "conversation_id", "metadata"),
+        *("workspace_ref", "history_digest", "failed_attempts"),
+    )
 )
 _NAMES = {"model_name": "model_id", "provider_url": "canonical_system"}
 _NO_USAGE = Usage()
@@ -140,8 +142,14 @@ def _request(message: Message, style: str) -> Native:
 def _request_of(
     parts: list[Native], instructions: str | None = None, at: str | None = None
 ) -> Native:
-    found = {"parts": parts, "timestamp": at, "instructions": instructions, "kind": "request"}
-    return {**found, **dict.fromkeys(_REQUEST_EMPTY), "state": "complete"}
+    return {
+        "parts": parts,
+        "timestamp": at,
+        "instructions": instructions,
+        "kind": "request",
+        **_REQUEST_EMPTY,
+        "state": "complete",
+    }
 
 
 def _response(message: Message, style: str) -> Native:
@@ -169,10 +177,26 @@ def _with_names(response: Native) -> Native:
 
 
 def _response_of(parts: list[Native], usage: Usage) -> Native:
-    counts = {theirs: getattr(usage, ours) for theirs, ours in _COUNTS.items()}
-    used = {**_NO_COUNTS, **counts, "audio_seconds": 0.0, "details": {}, "cost": None}
-    found = {"parts": parts, "usage": used, "model_name": None, "timestamp": "", "kind": "response"}
-    return {**found, **dict.fromkeys(_RESPONSE_EMPTY), "state": "complete"}
+    used: Native = {
+        **_NO_COUNTS,
+        "input_tokens": usage.input,
+        "cache_write_tokens": usage.cache_write,
+        "cache_read_tokens": usage.cached_input,
+        "output_tokens": usage.output,
+        "output_reasoning_tokens": usage.reasoning,
+        "audio_seconds": 0.0,
+        "details": {},
+        "cost": None,
+    }
+    return {
+        "parts": parts,
+        "usage": used,
+        "model_name": None,
+        "timestamp": "",
+        "kind": "response",
+        **_RESPONSE_EMPTY,
+        "state": "complete",
+    }
 
 
 def _with_rest(found: Native, rest: list[AnyPart]) -> Native:

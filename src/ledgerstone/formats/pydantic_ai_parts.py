@@ -252,10 +252,10 @@ def write_response_part(
 ) -> Native:
     """A part of a response; calls that are answered in it were run by the provider."""
     given: Native = {"provider_name": None, "provider_details": None}
+    if isinstance(part, Text):
+        text = {"content": part.text, "id": None, **given, "citations": None}
+        return {**text, "part_kind": "text"}
     match part:
-        case Text():
-            found = {"content": part.text, "id": None, **given, "citations": None}
-            return {**found, "part_kind": "text"}
         case Reasoning():
             found = {"content": part.text, "id": None, "signature": part.signature, **given}
             if part.signature is not None:
