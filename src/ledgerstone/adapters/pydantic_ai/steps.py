@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 from pydantic_ai_harness.step_persistence import (
     ContinuableSnapshot,
@@ -58,7 +57,7 @@ class LedgerStepStore:
     @runs_later
     async def register_run(self, record: RunRecord) -> None:
         """Write the run down; again, it is overwritten. A run stays in its conversation."""
-        session = await self._home(record.run_id, record.conversation_id, create=True)
+        session = await self._ensured_session(record.run_id, record.conversation_id)
         wanted = session if record.conversation_id is None else record.conversation_id
         if wanted != session:
             raise InvalidValue(
@@ -101,12 +100,12 @@ class LedgerStepStore:
             if event.kind in ENDS:
                 await of(self._store.runs.update(event.run_id, **step_records.end_of(event)))
 
-        await self._at_home(event.run_id, event.conversation_id, write)
+        await self._in_session(event.run_id, event.conversation_id, write)
 
     @runs_later
     async def list_events(self, *, run_id: str) -> list[StepEvent]:
         """All events of a run, in the order they were added."""
-        session = await self._home(run_id)
+        session = await self._session_of(run_id)
         if session is None:
             return []
         node = anchor(run_id)
@@ -119,7 +118,7 @@ class LedgerStepStore:
     async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
         """Keep a point to go on from, in one commit; repeated saves are known by their key."""
         write = partial(self._snapshots.save, snapshot=snapshot)
-        await self._at_home(snapshot.run_id, snapshot.conversation_id, write)
+        await self._in_session(snapshot.run_id, snapshot.conversation_id, write)
 
     @runs_later
     async def latest_snapshot(
@@ -140,11 +139,11 @@ class LedgerStepStore:
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Write down what became of a tool call; the last record of a call counts."""
         write = partial(step_records.record_effect, self._store, told=record)
-        await self._at_home(record.run_id, None, write)
+        await self._in_session(record.run_id, None, write)
 
     @runs_later
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
-        session = await self._home(run_id)
+        session = await self._session_of(run_id)
         if session is None:
             return None
         return await step_records.effect_of_call(self._store, session, run_id, tool_call_id)
@@ -158,23 +157,32 @@ class LedgerStepStore:
     async def _kept(
         self, run_id: str, interrupted: bool, limit: int | None
     ) -> list[ContinuableSnapshot]:
-        session = await self._home(run_id)
+        session = await self._session_of(run_id)
         if session is None:
             return []
         return await self._snapshots.read(session, run_id, interrupted=interrupted, limit=limit)
 
-    async def _at_home(
+    async def _in_session(
         self, run_id: str, conversation: str | None, write: Callable[[str], Awaitable[None]]
     ) -> None:
         """Write to the session of a run; once more if it was purged since it was looked up."""
         try:
-            await write(await self._home(run_id, conversation, create=True))
+            await write(await self._ensured_session(run_id, conversation))
         except (SessionNotFound, IncarnationMoved):
             self._sessions.drop(run_id)
-            await write(await self._home(run_id, conversation, create=True))
+            await write(await self._ensured_session(run_id, conversation))
 
-    async def _home(self, run_id: str, conversation: str | None = None, **how: bool) -> Any:
-        """The session of a run; with `create`, it is there afterwards, and its node in it."""
+    async def _session_of(self, run_id: str) -> str | None:
+        """The session of a run; None when nothing of it is stored."""
+        return await self._locate(run_id, None, create=False)
+
+    async def _ensured_session(self, run_id: str, conversation: str | None) -> str:
+        """The session of a run, with its node in it."""
+        found = await self._locate(run_id, conversation, create=True)
+        assert found is not None
+        return found
+
+    async def _locate(self, run_id: str, conversation: str | None, *, create: bool) -> str | None:
         ids.check_id(run_id, "run_id")
         known = self._sessions.get(run_id)
         if known is not None:
@@ -187,7 +195,7 @@ class LedgerStepStore:
         else:
             session = own_session(run_id)
         node = await of(self._store.nodes.get(session, anchor(run_id)))
-        if node is None and not how.get("create"):
+        if node is None and not create:
             return None
         if node is None or found is None:
             await self._begin(session, run_id)
