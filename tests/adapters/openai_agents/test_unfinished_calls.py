@@ -173,9 +173,9 @@ def test_calls_at_once_of_an_agent_that_serves_as_a_tool(
     async def late(history: BranchHistory, execution: Execution) -> bool:
         if execution.call_id == "pay1":
             await asyncio.sleep(0.2)
-        return await unfinished_calls.is_told(history, execution)
+        return await unfinished_calls.is_result_stored(history, execution)
 
-    monkeypatch.setattr(tools, "is_told", late)
+    monkeypatch.setattr(tools, "is_result_stored", late)
 
     async def main() -> None:
         async with AsyncStore.open(store_url) as store:

@@ -89,7 +89,7 @@ class LedgerSession:
             # A Runner asks for its history. When it looks back at what it wrote, it gives a limit;
             # so it may for the history, but then no model has answered yet.
             if usual or not getattr(run, "requests", 1):
-                self._tracker.begins(run)
+                self._tracker.run_begins(run)
         if most is None or most < 0:
             return await self._read(self._cache.read, self._history)
         return await self._read(self._history.last, most)
@@ -100,7 +100,7 @@ class LedgerSession:
         InvalidValue names the item and the path in it that is not JSON. Otherwise as
         `messages.append`: LeaseHeld, Fenced, SessionDeleted, BranchNotFound.
         """
-        messages = self._tracker.named(kept(items))
+        messages = self._tracker.with_ids(kept(items))
         if messages:
             await self._write(self._add, messages)
 
@@ -268,7 +268,7 @@ class LedgerSession:
     async def _add(self, messages: list[Message]) -> None:
         await self._history.add(messages)
         # Here, since the caller may have been cancelled meanwhile.
-        self._tracker.told(messages)
+        self._tracker.forget_stored(messages)
 
     async def _create_branch(self, name: str, items: int | None) -> None:
         history = self._history

@@ -21,7 +21,7 @@ from ledgerstone.adapters.openai_agents.unfinished_calls import (
     CallUnresolved,
     check,
     check_under_way,
-    is_told,
+    is_result_stored,
     output_id,
 )
 from ledgerstone.errors import ExecutionUnresolved, InvalidValue, NotSupported
@@ -96,7 +96,7 @@ class Once:
         await history.ensure()
         await check(history, tracker, call_id)
         id = ids.new_id()
-        tracker.begun(id)
+        tracker.call_begins(id)
         try:
             begun = await of(
                 executions.start(
@@ -117,7 +117,7 @@ class Once:
         except BaseException:
             tracker.mine.discard(id)
             raise
-        if begun.message_id is not None and not await is_told(history, begun):
+        if begun.message_id is not None and not await is_result_stored(history, begun):
             tracker.outputs[call_id] = begun
         return begun
 
@@ -135,7 +135,7 @@ class Once:
         again = await of(self._history.store.executions.retry(failed.id, lease=self._history.lease))
         if again.attempts != failed.attempts + 1:
             raise ExecutionUnresolved(again.id, again.call_id)
-        self._tracker.begun(again.id)
+        self._tracker.call_begins(again.id)
         return again
 
     def _call(self, call_id: str, arguments: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class CallTracker:
     run: object = None
     """The current run, identified by the usage object of its Runner."""
 
-    def begins(self, run: object) -> None:
+    def run_begins(self, run: object) -> None:
         """A run asks for its history, so the run before will store nothing more.
 
         Nor will a state that was loaded: the Runner does not ask when it resumes one.
@@ -81,12 +81,12 @@ class CallTracker:
                 known.clear()
             self.checked = False
 
-    def begun(self, id: str) -> None:
+    def call_begins(self, id: str) -> None:
         """A call of the current run is about to be made."""
         self.own.add(id)
         self.mine.add(id)
 
-    def named(self, messages: Sequence[Message]) -> list[Message]:
+    def with_ids(self, messages: Sequence[Message]) -> list[Message]:
         """The messages, those that tell a result under the id that was foreseen for it.
 
         The calls of an agent that serves as a tool are told by its answer: it gets the last's id.
@@ -100,7 +100,7 @@ class CallTracker:
             found.append(one if call is None else replace(one, id=call.message_id or ""))
         return found
 
-    def told(self, messages: Sequence[Message]) -> None:
+    def forget_stored(self, messages: Sequence[Message]) -> None:
         """Forget calls whose results are stored; the same result again is another message."""
         inner = self._inner(messages)
         if inner and any(one.id == inner[-1].message_id for one in messages):
@@ -137,7 +137,7 @@ async def check_under_way(history: BranchHistory, tracker: CallTracker, call_id:
         if one.id in tracker.mine or one.call_id == call_id:
             continue
         # One that is told has timed out, and the model knows as much.
-        if one.message_id is None or not await is_told(history, one):
+        if one.message_id is None or not await is_result_stored(history, one):
             raise CallUnresolved(one.id, one.call_id)
 
 
@@ -174,7 +174,7 @@ def _is_of(call: Execution, branch: str) -> bool:
     return call.message_id is not None and mark + dot == _mark(branch)
 
 
-async def is_told(history: BranchHistory, execution: Execution) -> bool:
+async def is_result_stored(history: BranchHistory, execution: Execution) -> bool:
     """Whether a message with its result was stored, also if it was hidden since."""
     (found,) = await _stored(history, [execution.message_id or ""])
     return found is not None
@@ -190,10 +190,10 @@ async def _unfinished(history: BranchHistory, tracker: CallTracker) -> list[Exec
         known = await _stored(history, [one.message_id or "" for one in chunk])
         for one, message in zip(reversed(chunk), reversed(known), strict=True):
             if message is not None:
-                return await _untold(history, found)
+                return await _without_result(history, found)
             if one.status != "failed" and one.call_id not in tracker.resumed:
                 found.insert(0, one)
-    return await _untold(history, found)
+    return await _without_result(history, found)
 
 
 async def _stored(history: BranchHistory, names: Sequence[str]) -> list[Message | None]:
@@ -201,7 +201,7 @@ async def _stored(history: BranchHistory, names: Sequence[str]) -> list[Message 
     return list(await of(history.store.read(*(GetMessage(**where, id=name) for name in names))))
 
 
-async def _untold(history: BranchHistory, calls: list[Execution]) -> list[Execution]:
+async def _without_result(history: BranchHistory, calls: list[Execution]) -> list[Execution]:
     """Those that no message tells of, nor one that another object of the session wrote."""
     if not calls:
         return []
