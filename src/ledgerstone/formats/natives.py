@@ -141,14 +141,14 @@ def _exact(known: Format, format: str, message: Message) -> Native | None:
         found = known.write(message, mark[1])
         if len(mark) > 2:
             found = restored(found, mark[2], _texts(body))
-        if type(found) is not dict or (message.version and not _says(known, found, message)):
+        if type(found) is not dict or (message.version and not _still_says(known, found, message)):
             return None
     except (LookupError, TypeError, ValueError, AttributeError, InvalidValue):
         return None
     return found
 
 
-def _says(known: Format, native: Native, message: Message) -> bool:
+def _still_says(known: Format, native: Native, message: Message) -> bool:
     """Whether a native still says what a message says that was amended."""
     body = known.read(native)[0].body
     return read_body(encode_given(body, NATIVE), NATIVE).parts == message.body.parts

@@ -42,12 +42,12 @@ def is_system(part: AnyPart) -> bool:
 
 def segments(messages: Iterable[Message]) -> Iterator[Segment]:
     """Each message in pieces of one role; empty ones say nothing."""
-    told: set[str] = set()
+    shown: set[str] = set()
     for message in messages:
         for role, group in groupby(_parts(message), partial(_role, message)):
-            parts = [heard for part in group for heard in _heard(normalized(part))]
+            parts = [one for part in group for one in _with_transcript(normalized(part))]
             if role == "system" and message.role != "system":
-                parts = _new_prompts(parts, told)
+                parts = _new_prompts(parts, shown)
             if parts:
                 yield Segment(role, parts, message)
 
@@ -81,13 +81,13 @@ def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
     """
     pairs = _Pairs(call.id for one in messages for call in one.tool_calls)
     return [
-        _with(message, [pairs.seen(part, fixed) for part in message.parts], fixed)
+        _with(message, [pairs.completed(part, fixed) for part in message.parts], fixed)
         for message, fixed in zip(messages, skip, strict=True)
     ]
 
 
 class _Pairs:
-    """The calls seen so far."""
+    """Names and ids of the calls so far."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._names: dict[str, str] = {}
@@ -95,7 +95,7 @@ class _Pairs:
         self._taken = set(taken)
         self._count = 0
 
-    def seen(self, part: AnyPart, fixed: bool) -> AnyPart:
+    def completed(self, part: AnyPart, fixed: bool) -> AnyPart:
         if isinstance(part, ToolCall):
             if not part.id and not fixed:
                 part = replace(part, id=self._fresh())
@@ -143,7 +143,7 @@ def _has_result(message: Message) -> bool:
     return any(isinstance(part, ToolResult) for part in message.parts)
 
 
-def _heard(part: AnyPart) -> list[AnyPart]:
+def _with_transcript(part: AnyPart) -> list[AnyPart]:
     """What is said in audio is text too, for those that do not listen."""
     if isinstance(part, Audio) and part.transcript:
         return [Text(part.transcript), replace(part, transcript=None)]
@@ -158,11 +158,11 @@ def _role(message: Message, part: AnyPart) -> Role:
     return "user" if message.role == "tool" else message.role
 
 
-def _new_prompts(parts: list[AnyPart], told: set[str]) -> list[AnyPart]:
-    """System prompts that were not told before: some formats repeat them with every request."""
+def _new_prompts(parts: list[AnyPart], shown: set[str]) -> list[AnyPart]:
+    """System prompts that were not shown before: some formats repeat them with every request."""
     fresh = [Text(part["text"]) for part in parts if isinstance(part, dict)]
-    found: list[AnyPart] = [part for part in fresh if part.text not in told]
-    told.update(part.text for part in fresh)
+    found: list[AnyPart] = [part for part in fresh if part.text not in shown]
+    shown.update(part.text for part in fresh)
     return found
 
 
