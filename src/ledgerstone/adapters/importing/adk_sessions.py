@@ -27,7 +27,7 @@ from ledgerstone.adapters.adk.events import message_of, native_of
 from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
-from ledgerstone.adapters.importing.importers import Progress, Transfer, awaitable, blocking
+from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.codec import check_json
 from ledgerstone.commands.nodes import ReadMessages
@@ -102,8 +102,7 @@ async def _import(
         return transfer.done
 
 
-import_sessions = blocking(_import)
-aimport_sessions = awaitable(_import)
+import_sessions, aimport_sessions = in_both_ways(_import)
 
 
 def check_source(source: str | Path) -> None:

@@ -71,26 +71,23 @@ class Transfer(Generic[SourceT, CountsT]):
         return [one for one, known in zip(messages, there, strict=True) if known is None]
 
 
-def blocking(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Return an importer, whose first argument is the store, for a program without a loop."""
+def in_both_ways(
+    work: Callable[P, Coroutine[Any, Any, T]],
+) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+    """An importer, whose first argument is the store, for programs without and with a loop."""
+
+    def faces(*args: P.args, **options: P.kwargs) -> Faces:
+        return Faces(signature(work).bind(*args, **options).arguments["store"])
 
     @wraps(work)
-    def run(*args: P.args, **options: P.kwargs) -> T:
-        store = signature(work).bind(*args, **options).arguments["store"]
-        return Faces(store).now(work(*args, **options))
-
-    return run
-
-
-def awaitable(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return the same importer for a program with an event loop."""
+    def blocking(*args: P.args, **options: P.kwargs) -> T:
+        return faces(*args, **options).now(work(*args, **options))
 
     @wraps(work)
-    async def run(*args: P.args, **options: P.kwargs) -> T:
-        store = signature(work).bind(*args, **options).arguments["store"]
-        return await Faces(store).later(work(*args, **options))
+    async def awaited(*args: P.args, **options: P.kwargs) -> T:
+        return await faces(*args, **options).later(work(*args, **options))
 
-    return run
+    return blocking, awaited
 
 
 def prepared(framework: str, source: str, **options: Any) -> Import:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing import openai_usage
-from ledgerstone.adapters.importing.importers import Progress, Transfer, awaitable, blocking
+from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.adapters.openai_agents_items import kept
@@ -90,8 +90,7 @@ async def _import(
         return transfer.done
 
 
-import_sessions = blocking(_import)
-aimport_sessions = awaitable(_import)
+import_sessions, aimport_sessions = in_both_ways(_import)
 
 
 def check_source(source: str | Path) -> None:
