@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ledgerstone.formats.turns import everything_said
-from ledgerstone.formats.words import result_parts
+from ledgerstone.formats.convert import result_parts
+from ledgerstone.formats.turns import segments
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import Media, Reasoning, Text, ToolCall, ToolResult
 
 
 def flow(messages: Iterable[Message]) -> list[tuple[Any, ...]]:
     """Ordered, by role and part; where a message ends does not count."""
-    return [(said.role, *_part(part)) for said in everything_said(messages) for part in said.parts]
+    return [(said.role, *_part(part)) for said in segments(messages) for part in said.parts]
 
 
 def _part(part: Any) -> tuple[Any, ...]:

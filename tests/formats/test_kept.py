@@ -15,7 +15,7 @@ import pytest
 
 from ledgerstone import formats
 from ledgerstone.codec import encode_struct
-from ledgerstone.formats import keeping
+from ledgerstone.formats.natives import _format
 from ledgerstone.records.messages import Message
 from ledgerstone.rules.bodies import read_body
 from tests.formats.natives import natives
@@ -79,8 +79,8 @@ class Changed:
 @pytest.mark.parametrize("format", formats.NAMES)
 def test_a_converter_that_changed_is_caught(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here, and nowhere else: what it keeps itself comes back."""
-    changed: Any = Changed(keeping._format(format))
-    monkeypatch.setattr(keeping, "_format", lambda name: changed)
+    changed: Any = Changed(_format(format))
+    monkeypatch.setattr("ledgerstone.formats.natives._format", lambda name: changed)
     assert any(shown(format, message) != native for message, native in kept(format))
     for native in natives(format):
         body = encode_struct(formats.keep(format, native).body, format)

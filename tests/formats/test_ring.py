@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from ledgerstone import Store, assistant, formats, system, tool_call, tool_result, user
-from ledgerstone.formats import keeping
+from ledgerstone.formats.natives import _format
 from ledgerstone.formats.objects import from_objects, to_objects
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import (
@@ -188,9 +188,11 @@ def test_a_converter_that_forgets_is_caught(
     format: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ring sees it; the natives are exact even then."""
-    real = keeping._format
+    real = _format
     broken = Forgetful(real(format), FAULTS[fault])
-    monkeypatch.setattr(keeping, "_format", lambda name: broken if name == format else real(name))
+    monkeypatch.setattr(
+        "ledgerstone.formats.natives._format", lambda name: broken if name == format else real(name)
+    )
     natives = formats.native(format, conversation())
     kept = formats.keep_all(format, natives)
     assert flow(kept) != flow(conversation())

@@ -14,8 +14,8 @@ import pytest
 
 from ledgerstone import AsyncStore, Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters import native_bytes
-from ledgerstone.adapters.native_bytes import REF_CHARS
 from ledgerstone.errors import InvalidValue, RevisionMoved, SessionNotFound
+from ledgerstone.formats.media import REF_CHARS
 from ledgerstone.formats.objects import to_objects
 from ledgerstone.records.parts import File, Image, ToolResult
 from tests.formats.natives import natives

@@ -9,7 +9,7 @@ remembers the places, so what merely looks like a reference is never touched on 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
@@ -18,13 +18,10 @@ from msgspec.structs import replace
 
 from ledgerstone import formats
 from ledgerstone.adapters.faces import AnyStore, of
-from ledgerstone.errors import BlobNotFound, InvalidValue
+from ledgerstone.errors import InvalidValue
+from ledgerstone.formats.media import BLOBS, encoded, holder_of
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import File, Media
-
-BLOBS = "blobs"
-"""The place in `extra`: [[[path, alphabet], ...], numbers of media parts, number of added ones]."""
-REF_CHARS = 64
 
 Native: TypeAlias = dict[str, Any]
 Path: TypeAlias = list[str | int]
@@ -52,7 +49,7 @@ def take(native: Native, find: Find) -> Taken:
             taken = Taken(deepcopy(native), [], {})
         data, alphabet = decoded
         ref = sha256(data).hexdigest()
-        holder, key = _at(taken.native, path)
+        holder, key = holder_of(taken.native, path)
         holder[key] = holder[key].removesuffix(text) + ref
         taken.places.append([path, alphabet])
         taken.bytes[ref] = (data, kind)
@@ -98,30 +95,6 @@ async def get(store: AnyStore, messages: Iterable[Message]) -> dict[str, bytes |
     return {ref: await of(store.blobs.get(ref)) for ref in refs}
 
 
-def with_refs(stored: Message) -> Message:
-    """The message as it was made: references stand where the bytes were, and no part was added."""
-    mark = (stored.body.extra or {}).get(BLOBS)
-    if mark is None:
-        return stored
-    _, media, added = mark
-    parts: list[Any] = list(stored.parts[: len(stored.parts) - added])
-    for n in media:
-        parts[n] = replace(parts[n], data=parts[n].blob, blob=None)
-    return replace(stored, body=replace(stored.body, parts=parts))
-
-
-def fill(native: Native, stored: Message, known: Mapping[str, bytes | None]) -> None:
-    """Put the bytes back into what `with_refs` of a message gave; BlobNotFound."""
-    mark = (stored.body.extra or {}).get(BLOBS)
-    for path, alphabet in () if mark is None else mark[0]:
-        holder, key = _at(native, path)
-        ref = holder[key][-REF_CHARS:]
-        data = known.get(ref)
-        if data is None:
-            raise BlobNotFound(ref)
-        holder[key] = holder[key].removesuffix(ref) + _encoded(data, alphabet)
-
-
 def _texts(value: Any, find: Find, path: Path) -> Iterator[tuple[Path, str, str | None]]:
     """Where base64 text is, the text, and what media type is told beside it."""
     if isinstance(value, dict):
@@ -137,26 +110,11 @@ def _texts(value: Any, find: Find, path: Path) -> Iterator[tuple[Path, str, str 
             yield from _texts(inner, find, [*path, n])
 
 
-def _at(native: Any, path: Path) -> tuple[Any, Any]:
-    holder = native
-    for step in path[:-1]:
-        holder = holder[step]
-    return holder, path[-1]
-
-
 def _decoded(text: str) -> tuple[bytes, str] | None:
     """The bytes of base64 text and its alphabet; None unless they give the same text again."""
     alphabet = "url" if "-" in text or "_" in text else "std"
     try:
-        data = base64.b64decode(text, altchars=_chars(alphabet), validate=True)
+        data = base64.b64decode(text, altchars=b"-_" if alphabet == "url" else None, validate=True)
     except ValueError:
         return None
-    return (data, alphabet) if data and _encoded(data, alphabet) == text else None
-
-
-def _encoded(data: bytes, alphabet: str) -> str:
-    return base64.b64encode(data, altchars=_chars(alphabet)).decode()
-
-
-def _chars(alphabet: str) -> bytes | None:
-    return b"-_" if alphabet == "url" else None
+    return (data, alphabet) if data and encoded(data, alphabet) == text else None

@@ -12,8 +12,8 @@ from ledgerstone.api.blobs import AsyncBlobs
 from ledgerstone.api.message_reads import MessageList
 from ledgerstone.api.messages import AsyncMessages
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats.keeping import origin
 from ledgerstone.formats.media import blobs_of, with_bytes
+from ledgerstone.formats.natives import origin
 from ledgerstone.formats.objects import from_objects, to_objects
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ledgerstone import Store
-from ledgerstone.adapters.importing.frame import IMPORTERS, Import, prepared
+from ledgerstone.adapters.importing.importers import IMPORTERS, Import, prepared
 from ledgerstone.adapters.importing.sources import DAMAGED_FILE
 from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
 from ledgerstone.cli.options import AsJson, is_server, local_path, shown

@@ -11,7 +11,7 @@ Bytes that a message names by blob are put into it first: `with_bytes`, with tho
 
 from __future__ import annotations
 
-from ledgerstone.formats.keeping import NAMES, keep, keep_all, native, origin
 from ledgerstone.formats.media import blobs_of, with_bytes
+from ledgerstone.formats.natives import NAMES, keep, keep_all, native, origin
 
 __all__ = ["NAMES", "keep", "keep_all", "native", "origin", "blobs_of", "with_bytes"]

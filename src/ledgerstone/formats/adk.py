@@ -7,14 +7,15 @@ stand in `customMetadata`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
+from ledgerstone.formats import convert
 from ledgerstone.formats.adk_parts import KIND, is_signature, read_part_of, write_part
-from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats.natives import Native
+from ledgerstone.formats.turns import Segment, turns, unique_id
 from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import AnyPart, Reasoning, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
@@ -42,7 +43,7 @@ class Adk:
             raise InvalidValue(KIND, "an event has an author, or content")
         given = content.get("parts") if isinstance(content, dict) else None
         natives = given if isinstance(given, list) else []
-        parts = [words.part_of(read_part_of, part, KIND) for part in natives]
+        parts = [convert.part_of(read_part_of, part, KIND) for part in natives]
         role = _role(author, content, parts)
         fields = _fields(native, role)
         parts = _outside(native, parts, fields)
@@ -57,8 +58,7 @@ class Adk:
     def write(self, message: Message, style: str) -> Native:
         body = message.body
         parts = message.parts
-        outside = [part for part in parts if words.is_outside(part, KIND)]
-        shown = [part for part in parts if not words.is_outside(part, KIND)] if outside else parts
+        shown, extras = convert.apart(parts, KIND)
         found: Native = {"modelVersion": body.model} if body.model is not None else {}
         if SILENT not in style:
             found["content"] = _content([write_part(part) for part in shown], body.role)
@@ -66,22 +66,19 @@ class Adk:
             found["finishReason"] = _SPELLED[body.finish_reason]
         if FAILED in style:
             found |= _failure(parts)
-        rest = [part for part in outside if not _is_error(part)]
+        rest = [part for part in extras if not _is_error(part)]
         if rest:
-            found["customMetadata"] = {words.OUTSIDE: {"parts": words.outside(rest)}}
+            found["customMetadata"] = {convert.EXTRAS: {"parts": convert.write_extras(rest)}}
         if body.usage is not None:
             found["usageMetadata"] = _counts(body.usage)
         found |= _envelope(_author(message), "", "", 0.0)
         return found
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
-        seen: dict[str, int] = {}
+        seen = Counter[str]()
         found = [_rendered(turn) for turn in turns(messages)]
         for event in found:
-            id = event["id"]
-            seen[id] = seen.get(id, 0) + 1
-            if seen[id] > 1:
-                event["id"] = f"{id}:{seen[id]}" if id else ""
+            event["id"] = unique_id(event["id"], seen)
         return found
 
 
@@ -105,11 +102,11 @@ def _author(message: Message) -> str:
 
 
 def _fields(native: Native, role: str) -> dict[str, Any]:
-    author = words.text_or_none(native.get("author"))
+    author = convert.text_of(native, "author")
     usual = _AUTHORS.get(role, "user")
     reason = native.get("finishReason")
     fields: dict[str, Any] = {"name": None if author == usual else author}
-    fields["model"] = words.text_or_none(native.get("modelVersion"))
+    fields["model"] = convert.text_of(native, "modelVersion")
     fields["finish_reason"] = _REASONS.get(reason) if isinstance(reason, str) else None
     told = native.get("usageMetadata")
     if isinstance(told, dict):
@@ -118,13 +115,13 @@ def _fields(native: Native, role: str) -> dict[str, Any]:
 
 
 def _usage(told: Native) -> Usage:
-    thoughts = words.count(told.get("thoughtsTokenCount"))
+    thoughts = convert.count(told.get("thoughtsTokenCount"))
     return Usage(
-        input=words.count(told.get("promptTokenCount")),
-        output=words.count(told.get("candidatesTokenCount")) + thoughts,
-        cached_input=words.count(told.get("cachedContentTokenCount")),
+        input=convert.count(told.get("promptTokenCount")),
+        output=convert.count(told.get("candidatesTokenCount")) + thoughts,
+        cached_input=convert.count(told.get("cachedContentTokenCount")),
         reasoning=thoughts,
-        total=words.count(told.get("totalTokenCount")),
+        total=convert.count(told.get("totalTokenCount")),
     )
 
 
@@ -143,14 +140,14 @@ def _counts(usage: Usage) -> Native:
 def _outside(native: Native, parts: list[AnyPart], fields: dict[str, Any]) -> list[AnyPart]:
     """The parts with what stands beside the content: others, and signatures."""
     custom = native.get("customMetadata")
-    beside = custom.get(words.OUTSIDE) if isinstance(custom, dict) else None
+    beside = custom.get(convert.EXTRAS) if isinstance(custom, dict) else None
     if not isinstance(beside, dict):
         return parts
     signatures = beside.get("signatures")
     if isinstance(signatures, dict):
-        fields["provider"] = words.text_or_none(beside.get("provider"))
+        fields["provider"] = convert.text_of(beside, "provider")
         parts = [_signed(part, signatures.get(str(n))) for n, part in enumerate(parts)]
-    return parts + words.from_outside(beside.get("parts"))
+    return parts + convert.read_extras(beside.get("parts"))
 
 
 def _signed(part: AnyPart, signature: Any) -> AnyPart:
@@ -161,7 +158,7 @@ def _signed(part: AnyPart, signature: Any) -> AnyPart:
 
 def _error(native: Native) -> dict[str, Any]:
     found = {"type": "error", "code": native["errorCode"]}
-    told = words.text_or_none(native.get("errorMessage"))
+    told = convert.text_of(native, "errorMessage")
     return found if told is None else {**found, "message": told}
 
 
@@ -195,11 +192,11 @@ def _envelope(author: str, invocation: str, id: str, at: float) -> Native:
     }
 
 
-def _rendered(turn: list[Said]) -> Native:
+def _rendered(turn: list[Segment]) -> Native:
     first = turn[0]
     source = first.source
-    pairs = [(part, said) for said in turn for part in said.parts]
-    shown = [(part, said) for part, said in pairs if not words.is_outside(part, KIND)]
+    pairs = [(part, segment) for segment in turn for part in segment.parts]
+    shown = [(part, segment) for part, segment in pairs if not convert.is_extra(part, KIND)]
     parts, signatures = _unsigned(shown)
     found: Native = {}
     if first.role == "assistant":
@@ -207,25 +204,25 @@ def _rendered(turn: list[Said]) -> Native:
     if parts:
         found["content"] = _content([write_part(_ready(part)) for part in parts], first.role)
     beside: Native = {}
-    rest = [part for part, _ in pairs if words.is_outside(part, KIND)]
+    rest = [part for part, _ in pairs if convert.is_extra(part, KIND)]
     if rest:
-        beside["parts"] = words.outside(rest)
+        beside["parts"] = convert.write_extras(rest)
     if signatures:
         beside |= {"signatures": signatures}
         if first.signer is not None:
             beside["provider"] = first.signer
     if beside:
-        found["customMetadata"] = {words.OUTSIDE: beside}
+        found["customMetadata"] = {convert.EXTRAS: beside}
     usual = _AUTHORS.get(first.role, "user")
     author = source.body.name if first.role == source.role else None
     at = source.created_us / US_PER_S
     return {**found, **_envelope(author or usual, source.run_id or "", source.id, at)}
 
 
-def _answered(turn: list[Said]) -> Native:
+def _answered(turn: list[Segment]) -> Native:
     found: Native = {}
-    for said in turn:
-        body = said.source.body
+    for segment in turn:
+        body = segment.source.body
         if body.model is not None:
             found.setdefault("modelVersion", body.model)
         if body.usage is not None:
@@ -235,12 +232,12 @@ def _answered(turn: list[Said]) -> Native:
     return found
 
 
-def _unsigned(pairs: list[tuple[AnyPart, Said]]) -> tuple[list[AnyPart], dict[str, str]]:
+def _unsigned(pairs: list[tuple[AnyPart, Segment]]) -> tuple[list[AnyPart], dict[str, str]]:
     """Parts with only such signatures as Google gave, and the others by their place."""
     parts: list[AnyPart] = []
     others: dict[str, str] = {}
-    for n, (part, said) in enumerate(pairs):
-        if isinstance(part, Reasoning) and part.signature and not _is_googles(part, said):
+    for n, (part, segment) in enumerate(pairs):
+        if isinstance(part, Reasoning) and part.signature and not _is_googles(part, segment):
             others[str(n)] = part.signature
             parts.append(Reasoning(part.text))
         else:
@@ -248,14 +245,14 @@ def _unsigned(pairs: list[tuple[AnyPart, Said]]) -> tuple[list[AnyPart], dict[st
     return parts, others
 
 
-def _is_googles(part: Reasoning, said: Said) -> bool:
-    return said.signer in (None, "google") and is_signature(part.signature or "")
+def _is_googles(part: Reasoning, segment: Segment) -> bool:
+    return segment.signer in (None, "google") and is_signature(part.signature or "")
 
 
 def _ready(part: AnyPart) -> AnyPart:
     """Calls with objects, which are all that an event takes."""
     if isinstance(part, ToolCall):
-        return ToolCall(part.id, part.name, words.as_object(part.arguments))
+        return ToolCall(part.id, part.name, convert.as_object(part.arguments))
     if isinstance(part, ToolResult) and part.name is None:
         return ToolResult(part.call_id, part.content, "tool", part.is_error)
     return part

@@ -6,18 +6,9 @@ import base64
 import binascii
 from typing import Any
 
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.results import as_error, error_of
-from ledgerstone.records.parts import (
-    AnyPart,
-    Code,
-    Media,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
+from ledgerstone.records.parts import AnyPart, Code, Media, Reasoning, Text, ToolCall, ToolResult
 
 KIND = "adk"
 RESULT = "result"
@@ -35,43 +26,43 @@ def read_part_of(part: Any) -> AnyPart:
         return _result(part["functionResponse"])
     if "inlineData" in part:
         inline = part["inlineData"]
-        data = words.standard(inline["data"])
-        return words.media(inline["mimeType"], data=data, name=_name(inline))
+        data = convert.standard(inline["data"])
+        return convert.media(inline["mimeType"], data=data, name=_name(inline))
     if "fileData" in part:
         file = part["fileData"]
-        kind = words.text_or_none(file.get("mimeType"))
-        found = words.media(kind, url=file["fileUri"], name=_name(file))
+        kind = convert.text_of(file, "mimeType")
+        found = convert.media(kind, url=file["fileUri"], name=_name(file))
         if found.url is not None:
             return found
     if "executableCode" in part:
         code = part["executableCode"]
-        return Code(code["code"], words.text_or_none(code.get("language")))
+        return Code(code["code"], convert.text_of(code, "language"))
     raise ValueError("unknown")
 
 
 def _text(part: Any) -> AnyPart:
     if part.get("thought") is not True:
         return Text(part["text"])
-    signature = words.text_or_none(part.get("thoughtSignature"))
-    return Reasoning(part["text"], None if signature is None else words.standard(signature))
+    signature = convert.text_of(part, "thoughtSignature")
+    return Reasoning(part["text"], None if signature is None else convert.standard(signature))
 
 
 def _name(found: Any) -> str | None:
-    return words.text_or_none(found.get("displayName"))
+    return convert.text_of(found, "displayName")
 
 
 def _result(answer: Any) -> ToolResult:
-    content, failed = error_of(answer.get("response"))
+    content, failed = convert.error_of(answer.get("response"))
     if not failed and isinstance(content, dict) and list(content) == [RESULT]:
         content = content[RESULT]
     media = answer.get("parts")
     if isinstance(media, list) and media:
-        shown = [words.part_of(read_part_of, one, KIND) for one in media]
+        shown = [convert.part_of(read_part_of, one, KIND) for one in media]
         if all(isinstance(one, Media) for one in shown) and (
             content is None or isinstance(content, str)
         ):
             first: list[AnyPart] = [Text(content)] if content else []
-            content = words.result_content([*first, *shown])
+            content = convert.result_content([*first, *shown])
     return ToolResult(answer.get("id") or "", content, answer["name"], failed)
 
 
@@ -83,7 +74,7 @@ def write_part(part: AnyPart) -> Any:
         case Reasoning():
             found: Native = {"text": part.text, "thought": True}
             if part.signature is not None:
-                found["thoughtSignature"] = words.urlsafe(part.signature)
+                found["thoughtSignature"] = convert.urlsafe(part.signature)
             return found
         case ToolCall():
             call = {"id": part.id} if part.id else {}
@@ -94,14 +85,12 @@ def write_part(part: AnyPart) -> Any:
             return {"executableCode": {"code": part.code, "language": "PYTHON"}}
     if isinstance(part, Media):
         return _bytes(part)
-    if words.is_verbatim(part, KIND) and isinstance(part, dict):
-        return part["block"]
-    return {"text": words.said(part)}
+    return convert.other_block(part, KIND, lambda text: {"text": text})
 
 
 def _response(part: ToolResult) -> Native:
     content = part.content
-    parts = words.result_parts(content)
+    parts = convert.result_parts(content)
     found: Native = {}
     if parts is not None and any(isinstance(one, Media) for one in parts):
         found["parts"] = [_bytes(one) for one in parts if isinstance(one, Media)]
@@ -109,7 +98,7 @@ def _response(part: ToolResult) -> Native:
     if part.call_id:
         found["id"] = part.call_id
     if part.is_error:
-        answer = as_error(content)
+        answer = convert.as_error(content)
     elif isinstance(content, dict) and list(content) not in (["error"], [RESULT]):
         answer = content
     else:
@@ -121,16 +110,16 @@ def _bytes(part: Media) -> Native:
     named = {} if part.name is None else {"displayName": part.name}
     kind = part.media_type
     if part.data is not None:
-        kind = kind or words.default_type(part)
-        return {"inlineData": {"data": words.urlsafe(part.data), **named, "mimeType": kind}}
-    found = {**named, "fileUri": words.as_url(part)}
-    return {"fileData": {**found, "mimeType": kind or words.default_type(part)}}
+        kind = kind or convert.default_type(part)
+        return {"inlineData": {"data": convert.urlsafe(part.data), **named, "mimeType": kind}}
+    found = {**named, "fileUri": convert.as_url(part)}
+    return {"fileData": {**found, "mimeType": kind or convert.default_type(part)}}
 
 
 def is_signature(text: str) -> bool:
     """Whether a signature is bytes, as Google's are."""
     try:
-        base64.b64decode(words.standard(text), validate=True)
+        base64.b64decode(convert.standard(text), validate=True)
     except (binascii.Error, ValueError):
         return False
     return True

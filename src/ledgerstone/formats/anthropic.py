@@ -8,23 +8,14 @@ another provider signed is text between <think> tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
+from ledgerstone.formats.turns import Segment, turns
 from ledgerstone.records.messages import Message, unnamed_message
-from ledgerstone.records.parts import (
-    AnyPart,
-    Image,
-    Media,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from ledgerstone.records.parts import AnyPart, Image, Media, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
 
 PLAIN, LISTED, FULL = "", "l", "+"
@@ -53,7 +44,9 @@ class Anthropic:
         role = native.get("role")
         if not isinstance(role, str):
             raise InvalidValue(_KIND, "a message has a role")
-        parts, style = _read_content(native.get("content"), role)
+        content = native.get("content")
+        parts = _BLOCKS.read(content, role) if isinstance(content, str | list) else []
+        style = LISTED if isinstance(content, list) else PLAIN
         results = [part for part in parts if isinstance(part, ToolResult)]
         known = role if role in ("system", "assistant") else "user"
         fields: dict[str, Any] = {}
@@ -67,9 +60,9 @@ class Anthropic:
 
     def write(self, message: Message, style: str) -> Native:
         role = "user" if message.role == "tool" else message.role
-        content: Any = [_block(part) for part in message.parts]
-        if LISTED not in style:
-            content = words.plain(message.parts)
+        listed = LISTED in style
+        parts = message.parts
+        content: Any = list(map(_block, parts)) if listed else convert.joined_text(parts)
         if FULL not in style:
             return {"role": role, "content": content}
         body = message.body
@@ -91,19 +84,11 @@ class Anthropic:
 FORMAT = Anthropic()
 
 
-def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
-    if isinstance(content, str):
-        return [words.spoken(content, role)], PLAIN
-    if isinstance(content, list):
-        return [words.part_of(partial(_part, role=role), one, _KIND) for one in content], LISTED
-    return [], PLAIN
-
-
 def _answered(native: Native) -> dict[str, Any]:
-    usage = {ours: words.count(native["usage"].get(theirs)) for theirs, ours in _COUNTS.items()}
-    reason = words.text_or_none(native.get("stop_reason"))
+    usage = {ours: convert.count(native["usage"].get(theirs)) for theirs, ours in _COUNTS.items()}
+    reason = convert.text_of(native, "stop_reason")
     return {
-        "model": words.text_or_none(native.get("model")),
+        "model": convert.text_of(native, "model"),
         "finish_reason": _REASONS.get(reason or ""),
         "usage": Usage(**usage),
     }
@@ -117,28 +102,28 @@ def _counts(usage: Usage) -> Native:
 def _part(block: Any, role: str) -> AnyPart:
     match block["type"]:
         case "text":
-            return words.spoken(block["text"], role)
+            return convert.read_text(block["text"], role)
         case "thinking":
-            return Reasoning(block["thinking"], words.text_or_none(block.get("signature")))
+            return Reasoning(block["thinking"], convert.text_of(block, "signature"))
         case "redacted_thinking":
             return Reasoning("", block["data"])
         case "tool_use":
             return ToolCall(block["id"], block["name"], block.get("input"))
         case "tool_result":
-            content = words.answer_of(block.get("content"), partial(_part, role="user"), _KIND)
+            content = _BLOCKS.read_answer(block.get("content"), "user")
             return ToolResult(block["tool_use_id"], content, None, block.get("is_error") is True)
         case "image":
             return _media(block["source"], image=True)
         case "document":
-            return _media(block["source"], name=words.text_or_none(block.get("title")))
+            return _media(block["source"], name=convert.text_of(block, "title"))
     raise ValueError(block["type"])
 
 
 def _media(source: Any, *, image: bool = False, name: str | None = None) -> AnyPart:
     if source["type"] == "base64":
-        found = words.media(source["media_type"], data=source["data"], name=name)
+        found = convert.media(source["media_type"], data=source["data"], name=name)
     elif source["type"] == "url" and isinstance(source["url"], str):
-        found = Image(url=source["url"]) if image else words.media(None, url=source["url"])
+        found = Image(url=source["url"]) if image else convert.media(None, url=source["url"])
     else:
         raise ValueError(source["type"])
     if isinstance(found, Image) is not image:
@@ -148,30 +133,28 @@ def _media(source: Any, *, image: bool = False, name: str | None = None) -> AnyP
 
 def _block(part: AnyPart) -> Native:
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return convert.text_block(part.text)
     if isinstance(part, Reasoning):
         if part.signature is None:
-            return {"type": "text", "text": words.thought(part.text)}
+            return convert.text_block(convert.tagged_thought(part.text))
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}
     if isinstance(part, ToolCall):
-        arguments = words.as_object(part.arguments)
+        arguments = convert.as_object(part.arguments)
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
     if isinstance(part, ToolResult):
         return _result(part)
     if isinstance(part, Media):
         return _source(part)
-    if words.is_verbatim(part, _KIND) and isinstance(part, dict):
-        block: Native = part["block"]
-        return block
-    return {"type": "text", "text": words.said(part)}
+    block: Native = convert.other_block(part, _KIND, convert.text_block)
+    return block
 
 
 def _source(part: Media) -> Native:
     if part.data is not None:
-        kind = part.media_type or words.default_type(part)
+        kind = part.media_type or convert.default_type(part)
         source = {"type": "base64", "media_type": kind, "data": part.data}
     else:
-        source = {"type": "url", "url": words.as_url(part)}
+        source = {"type": "url", "url": convert.as_url(part)}
     if isinstance(part, Image):
         return {"type": "image", "source": source}
     found: Native = {"type": "document", "source": source}
@@ -179,33 +162,31 @@ def _source(part: Media) -> Native:
 
 
 def _result(part: ToolResult) -> Native:
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     content = part.content
     if parts is not None:
-        content = [_block(one) for one in parts]
+        content = list(map(_block, parts))
     elif content is not None and not isinstance(content, str):
-        content = words.spelled(content)
+        content = convert.as_text(content)
     found: Native = {"type": "tool_result", "tool_use_id": part.call_id}
     if content is not None:
         found["content"] = content
     return {**found, "is_error": True} if part.is_error else found
 
 
-def _rendered(turn: list[Said]) -> list[Native]:
+def _rendered(turn: list[Segment]) -> list[Native]:
     role = turn[0].role
-    parts = [_signed(part, said) for said in turn for part in said.parts]
+    parts = [_signed(part, segment) for segment in turn for part in segment.parts]
     parts = [part for part in parts if not isinstance(part, Reasoning) or _is_told(part)]
     if role != "assistant":
-        return [_message("user" if role == "tool" else role, parts)] if parts else []
-    shown: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    rest: list[AnyPart] = [part for part in parts if not isinstance(part, Media)]
-    found = [_message("user", shown)] if shown else []
-    return [*found, _message(role, rest)] if rest else found
+        return [_BLOCKS.message("user" if role == "tool" else role, parts)] if parts else []
+    shown, rest = _BLOCKS.shown(parts)
+    return [*shown, _BLOCKS.message(role, rest)] if rest else shown
 
 
-def _signed(part: AnyPart, said: Said) -> AnyPart:
+def _signed(part: AnyPart, segment: Segment) -> AnyPart:
     """Thinking with its signature only where Anthropic gave it: it refuses any other."""
-    if isinstance(part, Reasoning) and said.signer not in (None, _KIND):
+    if isinstance(part, Reasoning) and segment.signer not in (None, _KIND):
         return Reasoning(part.text)
     return part
 
@@ -214,7 +195,4 @@ def _is_told(part: Reasoning) -> bool:
     return bool(part.text or part.signature)
 
 
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part) for part in parts]}
+_BLOCKS = convert.Blocks(_KIND, _part, _block)

@@ -6,12 +6,12 @@ since its messages carry all of them; parts that it has no word for stand in `ad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
+from ledgerstone.formats import convert
 from ledgerstone.formats.langchain_blocks import (
     CALLED,
     FUNCTIONS,
@@ -20,7 +20,8 @@ from ledgerstone.formats.langchain_blocks import (
     read_blocks,
     write_block,
 )
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats.natives import Native
+from ledgerstone.formats.turns import Segment, turns, unique_id
 from ledgerstone.records.messages import (
     FINISH_REASONS,
     FOREIGN_ROLES,
@@ -59,14 +60,14 @@ class LangChain:
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise InvalidValue(_KIND, 'a message is {"type": text, "data": object}')
         role = _role(kind, data)
-        fields: dict[str, Any] = {"name": words.text_or_none(data.get("name"))}
+        fields: dict[str, Any] = {"name": convert.text_of(data, "name")}
         if role == "tool":
             parts, flags = _read_result(data, fields)
         else:
             parts, flags = _read_content(data)
         if role == "assistant":
             flags += _read_answer(data, parts, fields)
-        parts += words.from_outside(_object(data, "additional_kwargs").get(words.OUTSIDE))
+        parts += convert.read_extras(_object(data, "additional_kwargs").get(convert.EXTRAS))
         style = flags if _USUAL[role] == kind else f"{kind}:{flags}"
         return unnamed_message(role, parts, **fields), style
 
@@ -75,14 +76,10 @@ class LangChain:
         return _written(message, kind if colon else _USUAL[message.role], flags)
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
-        ids: dict[str, int] = {}
+        seen = Counter[str]()
         found = [one for turn in turns(messages) for one in _rendered(turn)]
         for one in found:
-            id = one["data"]["id"]
-            if id is not None:
-                ids[id] = ids.get(id, 0) + 1
-                if ids[id] > 1:
-                    one["data"]["id"] = f"{id}:{ids[id]}"
+            one["data"]["id"] = unique_id(one["data"]["id"], seen)
         return found
 
 
@@ -124,12 +121,12 @@ def _thought(beside: Native) -> str:
 
 
 def _read_result(data: Native, fields: dict[str, Any]) -> tuple[list[AnyPart], str]:
-    call = words.text_or_none(data.get("tool_call_id"))
+    call = convert.text_of(data, "tool_call_id")
     content, flags = data.get("content"), ""
     if isinstance(content, list):
         parts, found = read_blocks(content)
-        if parts and words.result_parts(words.result_content(parts)) is not None:
-            content, flags = words.result_content(parts), found
+        if parts and convert.result_parts(convert.result_content(parts)) is not None:
+            content, flags = convert.result_content(parts), found
     if call:
         fields["tool_call_id"] = call
     failed = data.get("status") == "error"
@@ -143,16 +140,16 @@ def _read_answer(data: Native, parts: list[AnyPart], fields: dict[str, Any]) -> 
     for key in ("tool_calls", "invalid_tool_calls"):
         calls = data.get(key)
         for call in calls if isinstance(calls, list) else []:
-            part = words.part_of(_read_call, call, "langchain-call")
+            part = convert.part_of(_read_call, call, "langchain-call")
             if isinstance(part, ToolCall) and not (part.id and part.id in known):
                 parts.append(part)
     if not any(isinstance(part, ToolCall) for part in parts):
         parts += _read_function(_object(data, "additional_kwargs"))
     told = _object(data, "response_metadata")
     reason = told.get("finish_reason")
-    fields["model"] = words.text_or_none(told.get("model_name"))
+    fields["model"] = convert.text_of(told, "model_name")
     fields["finish_reason"] = reason if reason in FINISH_REASONS else None
-    fields["provider"] = words.text_or_none(told.get("model_provider")) or _signed_by(data)
+    fields["provider"] = convert.text_of(told, "model_provider") or _signed_by(data)
     if isinstance(data.get("usage_metadata"), dict):
         fields["usage"] = _usage(data["usage_metadata"])
     return ANSWERED if fields["model"] or fields["finish_reason"] else ""
@@ -165,7 +162,7 @@ def _beside(beside: Native) -> list[AnyPart]:
         found.append(Text(beside["refusal"]))
     audio = _object(beside, "audio")
     if isinstance(audio.get("data"), str):
-        transcript = words.text_or_none(audio.get("transcript"))
+        transcript = convert.text_of(audio, "transcript")
         found.append(Audio(data=audio["data"], transcript=transcript))
     return found
 
@@ -175,7 +172,7 @@ def _read_function(beside: Native) -> list[AnyPart]:
     function = _object(beside, "function_call")
     if not isinstance(function.get("name"), str):
         return []
-    return [ToolCall("", function["name"], words.arguments_of(function.get("arguments")))]
+    return [ToolCall("", function["name"], convert.arguments_of(function.get("arguments")))]
 
 
 def _read_call(call: Any) -> AnyPart:
@@ -196,13 +193,13 @@ def _signed_by(data: Native) -> str | None:
 
 def _usage(told: Native) -> Usage:
     details, more = _object(told, "input_token_details"), _object(told, "output_token_details")
-    total = words.count(told.get("total_tokens"))
+    total = convert.count(told.get("total_tokens"))
     return Usage(
-        words.count(told.get("input_tokens")),
-        words.count(told.get("output_tokens")),
-        words.count(details.get("cache_read")),
-        words.count(details.get("cache_creation")),
-        words.count(more.get("reasoning")),
+        convert.count(told.get("input_tokens")),
+        convert.count(told.get("output_tokens")),
+        convert.count(details.get("cache_read")),
+        convert.count(details.get("cache_creation")),
+        convert.count(more.get("reasoning")),
         total,
     )
 
@@ -234,10 +231,13 @@ def _written(message: Message, kind: str, flags: str) -> Native:
             data |= _result_fields(answer)
         return {"type": kind, "data": data}
     data = _data(kind, body.name, None)
-    spoken, calls, rest = _told_apart(parts, flags)
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    spoken, rest = convert.apart(parts, _KIND)
+    if calls and not any(flag in flags for flag in (USES, CALLED, FUNCTIONS)):
+        spoken = [part for part in spoken if not isinstance(part, ToolCall)]
     data["content"] = _content(spoken, body.provider, flags)
     if rest:
-        data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
+        data["additional_kwargs"] = {convert.EXTRAS: convert.write_extras(rest)}
     if kind in ("ai", "AIMessageChunk"):
         if ANSWERED in flags:
             data["response_metadata"] = _answered(message)
@@ -261,27 +261,6 @@ def _data(kind: str, name: str | None, id: str | None) -> Native:
     }
 
 
-def _told_apart(
-    parts: list[AnyPart], flags: str
-) -> tuple[list[AnyPart], list[ToolCall], list[AnyPart]]:
-    """What stands in the content, the calls, and what has no word here."""
-    spoken: list[AnyPart] = []
-    calls: list[ToolCall] = []
-    rest: list[AnyPart] = []
-    for part in parts:
-        if isinstance(part, Text):
-            spoken.append(part)
-        elif isinstance(part, ToolCall):
-            calls.append(part)
-            if USES in flags or CALLED in flags or FUNCTIONS in flags:
-                spoken.append(part)
-        elif not words.is_outside(part, _KIND):
-            spoken.append(part)
-        else:
-            rest.append(part)
-    return spoken, calls, rest
-
-
 def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
     if LISTED in flags:
         return [write_block(part, provider, flags) for part in parts]
@@ -291,7 +270,7 @@ def _content(parts: list[AnyPart], provider: str | None, flags: str) -> Any:
 
 
 def _answer(part: ToolResult, flags: str) -> Any:
-    parts = words.result_parts(part.content) if LISTED in flags else None
+    parts = convert.result_parts(part.content) if LISTED in flags else None
     if parts is None:
         return part.content
     return [write_block(one, None, flags) for one in parts]
@@ -316,7 +295,7 @@ def _answer_fields(calls: list[ToolCall], usage: Usage | None) -> Native:
 
 
 def _chunk(n: int, call: ToolCall) -> Native:
-    arguments = words.spelled(call.arguments)
+    arguments = convert.as_text(call.arguments)
     found = {"name": call.name, "args": arguments, "id": call.id, "index": n}
     return {**found, "type": "tool_call_chunk"}
 
@@ -331,68 +310,66 @@ def _answered(message: Message) -> Native:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _rendered(turn: list[Said]) -> list[Native]:
+def _rendered(turn: list[Segment]) -> list[Native]:
     first = turn[0]
     id = first.source.id or None
     if first.role == "tool":
         return [
-            _rendered_result(part, said.source.id or None)
-            for said in turn
-            for part in said.parts
+            _rendered_result(part, segment.source.id or None)
+            for segment in turn
+            for part in segment.parts
             if isinstance(part, ToolResult)
         ]
     kind = _USUAL[first.role]
     data = _data(kind, first.source.body.name, id)
-    pairs = [(part, said.signer) for said in turn for part in said.parts]
+    pairs = [(part, segment.signer) for segment in turn for part in segment.parts]
     spoken = [
         pair
         for pair in pairs
-        if not isinstance(pair[0], ToolCall) and not words.is_outside(pair[0], _KIND)
+        if not isinstance(pair[0], ToolCall) and not convert.is_extra(pair[0], _KIND)
     ]
     if len(spoken) == 1 and isinstance(spoken[0][0], Text):
         data["content"] = spoken[0][0].text
     elif spoken:
         data["content"] = [write_block(part, provider, LISTED) for part, provider in spoken]
-    rest = [part for part, _ in pairs if words.is_outside(part, _KIND)]
+    rest = [part for part, _ in pairs if convert.is_extra(part, _KIND)]
     if rest:
-        data["additional_kwargs"] = {words.OUTSIDE: words.outside(rest)}
+        data["additional_kwargs"] = {convert.EXTRAS: convert.write_extras(rest)}
     if kind == "ai":
         data |= _rendered_answer(turn)
     return [{"type": kind, "data": data}]
 
 
-def _rendered_answer(turn: list[Said]) -> Native:
+def _rendered_answer(turn: list[Segment]) -> Native:
     calls = [
-        call if isinstance(call.arguments, str) and call.arguments else _called(call)
-        for said in turn
-        for call in said.parts
+        call
+        if isinstance(call.arguments, str) and call.arguments
+        else ToolCall(call.id, call.name, convert.as_object(call.arguments))
+        for segment in turn
+        for call in segment.parts
         if isinstance(call, ToolCall)
     ]
-    sources = list({id(said.source): said.source for said in turn}.values())
+    sources = list({id(segment.source): segment.source for segment in turn}.values())
     usage = next((one.usage for one in sources if one.usage is not None), None)
     found = _answer_fields(calls, usage)
     told = [_answered(one) for one in sources]
-    signer = next((said.signer for said in turn if said.signer), None)
+    signer = next((segment.signer for segment in turn if segment.signer), None)
     metadata = {"model_provider": signer} if signer and _is_signed(turn) else {}
     for one in told:
         metadata |= one
     return {**found, "response_metadata": metadata}
 
 
-def _called(call: ToolCall) -> ToolCall:
-    return ToolCall(call.id, call.name, words.as_object(call.arguments))
-
-
-def _is_signed(turn: list[Said]) -> bool:
-    parts = [part for said in turn for part in said.parts]
+def _is_signed(turn: list[Segment]) -> bool:
+    parts = [part for segment in turn for part in segment.parts]
     return any(isinstance(part, Reasoning) and part.signature for part in parts)
 
 
 def _rendered_result(part: ToolResult, id: str | None) -> Native:
     data = _data("tool", part.name, id)
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     if parts is None:
-        data["content"] = "" if part.content is None else words.spelled(part.content)
+        data["content"] = "" if part.content is None else convert.as_text(part.content)
     else:
         data["content"] = [write_block(one, None, LISTED) for one in parts]
     return {"type": "tool", "data": {**data, **_result_fields(part)}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
 from ledgerstone.records.parts import (
     AnyPart,
     Audio,
@@ -29,7 +29,7 @@ _FLAGS = {
     "tool_call": CALLED,
     "function_call": FUNCTIONS,
 }
-_MEDIA: dict[str, type[words.AnyMedia]] = {
+_MEDIA: dict[str, type[convert.AnyMedia]] = {
     "image": Image,
     "audio": Audio,
     "video": Video,
@@ -39,7 +39,7 @@ _MEDIA: dict[str, type[words.AnyMedia]] = {
 
 def read_blocks(content: list[Any]) -> tuple[list[AnyPart], str]:
     """The parts of a list of blocks, and the flags of their spelling."""
-    parts = [words.part_of(read_block, block, _KIND) for block in content]
+    parts = [convert.part_of(read_block, block, _KIND) for block in content]
     kinds = {str(block.get("type")) for block in content if isinstance(block, dict)}
     return parts, LISTED + "".join(flag for kind, flag in _FLAGS.items() if kind in kinds)
 
@@ -60,7 +60,7 @@ def read_block(block: Any) -> AnyPart:
         case "tool_call":
             return ToolCall(block["id"], block["name"], block["args"])
         case "function_call":
-            arguments = words.arguments_of(block["arguments"])
+            arguments = convert.arguments_of(block["arguments"])
             return ToolCall(block["call_id"], block["name"], arguments)
         case _:
             return _media(block)
@@ -68,12 +68,12 @@ def read_block(block: Any) -> AnyPart:
 
 def _reasoning(block: Any) -> Reasoning:
     if block["type"] == "thinking":
-        return Reasoning(block["thinking"], words.text_or_none(block.get("signature")))
+        return Reasoning(block["thinking"], convert.text_of(block, "signature"))
     if block["type"] == "redacted_thinking":
         return Reasoning("", block["data"])
     extras = block.get("extras")
     given = extras.get("signature") if isinstance(extras, dict) else None
-    signature = words.text_or_none(block.get("encrypted_content") or given)
+    signature = convert.text_or_none(block.get("encrypted_content") or given)
     if isinstance(block.get("reasoning"), str):
         return Reasoning(block["reasoning"], signature)
     return Reasoning("\n\n".join(one["text"] for one in block.get("summary") or []), signature)
@@ -84,38 +84,33 @@ def _media(block: Any) -> AnyPart:
     if kind == "image_url":
         shown = block["image_url"]
         if isinstance(shown, str):
-            return words.image(shown)
-        return words.image(shown["url"], words.text_or_none(shown.get("detail")))
+            return convert.image(shown)
+        return convert.read_image_url(shown)
     source = block.get("source", block)
     data = source.get("base64") or source.get("data")
     given = source.get("mime_type") or source.get("media_type")
-    found = words.media(given, url=None if data else source["url"], data=data)
-    name = words.text_or_none(block.get("filename"))
+    found = convert.media(given, url=None if data else source["url"], data=data)
+    name = convert.text_of(block, "filename")
     return _MEDIA[kind](url=found.url, data=found.data, media_type=found.media_type, name=name)
 
 
 def write_block(part: AnyPart, provider: str | None, flags: str) -> Any:
     """A part as a block, in the spelling that the flags say."""
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return convert.text_block(part.text)
     if isinstance(part, Reasoning):
         return _thought(part, provider)
     if isinstance(part, ToolCall) and FUNCTIONS in flags:
         named = {"type": "function_call", "name": part.name, "call_id": part.id}
-        return {**named, "arguments": words.spelled(part.arguments), "id": ""}
+        return {**named, "arguments": convert.as_text(part.arguments), "id": ""}
     if isinstance(part, ToolCall):
         key, kind = ("args", "tool_call") if CALLED in flags else ("input", "tool_use")
         return {"type": kind, "id": part.id, "name": part.name, key: part.arguments}
     if isinstance(part, Image) and IMAGE_URLS in flags:
-        shown = {"url": words.as_url(part)}
-        if part.detail is not None:
-            shown["detail"] = part.detail
-        return {"type": "image_url", "image_url": shown}
+        return {"type": "image_url", "image_url": convert.image_url(part)}
     if isinstance(part, Media):
         return _shown(part)
-    if words.is_verbatim(part, _KIND) and isinstance(part, dict):
-        return part["block"]
-    return {"type": "text", "text": words.said(part)}
+    return convert.other_block(part, _KIND, convert.text_block)
 
 
 def _thought(part: Reasoning, provider: str | None) -> Native:
@@ -134,7 +129,7 @@ def _shown(part: Media) -> Native:
     if part.data is not None:
         found["base64"] = part.data
     else:
-        found["url"] = words.as_url(part)
+        found["url"] = convert.as_url(part)
     if part.media_type is not None:
         found["mime_type"] = part.media_type
     return found if part.name is None else {**found, "filename": part.name}

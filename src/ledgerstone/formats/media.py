@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledgerstone.errors import InvalidValue
-from ledgerstone.formats.keeping import NAMES, NATIVE, keep, native, origin
+from ledgerstone.errors import BlobNotFound, InvalidValue
+from ledgerstone.formats.natives import NAMES, NATIVE, keep, native, origin
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import AnyPart, File, Media, ToolResult
 
@@ -38,6 +38,42 @@ def with_bytes(message: Message, found: Mapping[str, bytes | None]) -> Message:
     return replace(message, body=replace(message.body, parts=shown))
 
 
+def with_refs(stored: Message) -> Message:
+    """The message as it was made: references stand where the bytes were, and no part was added."""
+    mark = (stored.body.extra or {}).get(BLOBS)
+    if mark is None:
+        return stored
+    _, media, added = mark
+    parts: list[Any] = list(stored.parts[: len(stored.parts) - added])
+    for n in media:
+        parts[n] = replace(parts[n], data=parts[n].blob, blob=None)
+    return replace(stored, body=replace(stored.body, parts=parts))
+
+
+def fill(native: Any, stored: Message, found: Mapping[str, bytes | None]) -> None:
+    """Put the bytes back into what `with_refs` of a message gave; BlobNotFound."""
+    mark = (stored.body.extra or {}).get(BLOBS)
+    for path, alphabet in () if mark is None else mark[0]:
+        holder, key = holder_of(native, path)
+        ref = holder[key][-REF_CHARS:]
+        data = found.get(ref)
+        if data is None:
+            raise BlobNotFound(ref)
+        holder[key] = holder[key].removesuffix(ref) + encoded(data, alphabet)
+
+
+def holder_of(native: Any, path: Sequence[str | int]) -> tuple[Any, Any]:
+    """The object or list that a path leads into, and the key in it."""
+    for step in path[:-1]:
+        native = native[step]
+    return native, path[-1]
+
+
+def encoded(data: bytes, alphabet: str) -> str:
+    """Bytes as base64, in the alphabet for urls or the standard one."""
+    return b64encode(data, altchars=b"-_" if alphabet == "url" else None).decode()
+
+
 def _made_again(message: Message, found: Mapping[str, bytes | None]) -> Message | None:
     """The message as if the bytes had never left its native; None when that cannot be told."""
     extra = message.body.extra or {}
@@ -45,30 +81,14 @@ def _made_again(message: Message, found: Mapping[str, bytes | None]) -> Message 
     if BLOBS not in extra or format not in NAMES:
         return None
     try:
-        places, media, added = extra[BLOBS]
-        parts: list[Any] = message.parts[: len(message.parts) - added]
-        for n in media:
-            parts[n] = replace(parts[n], data=parts[n].blob, blob=None)
-        (left,) = native(format, [replace(message, body=replace(message.body, parts=parts))])
-        whole = deepcopy(left)
-        for path, alphabet in places:
-            _put_back(whole, path, alphabet, found)
+        whole = deepcopy(native(format, [with_refs(message)])[0])
+        fill(whole, message, found)
         kept = keep(format, whole).body
-    except (LookupError, TypeError, ValueError, AttributeError, InvalidValue):
+    except (LookupError, TypeError, ValueError, AttributeError, InvalidValue, BlobNotFound):
         return None
     marks = {**extra, NATIVE: (kept.extra or {})[NATIVE]}
     del marks[BLOBS]
     return replace(message, body=replace(message.body, parts=kept.parts, extra=marks))
-
-
-def _put_back(native: Any, path: list[Any], alphabet: str, found: Mapping[str, Any]) -> None:
-    """A place holds a reference, which may have something before it; LookupError without bytes."""
-    *steps, key = path
-    for step in steps:
-        native = native[step]
-    ref = native[key][-REF_CHARS:]
-    data = b64encode(found[ref], altchars=b"-_" if alphabet == "url" else None)
-    native[key] = native[key].removesuffix(ref) + data.decode()
 
 
 def _end(parts: Sequence[AnyPart], mark: Any) -> int:

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats.keeping import Native
+from ledgerstone.formats.natives import Native
 
 _NEEDED = {
     "langchain": ("langchain_core.messages", "langchain-core", "langgraph"),

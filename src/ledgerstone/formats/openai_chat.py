@@ -8,14 +8,12 @@ tags, {"error": ...}, and a message of the user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.results import as_error, error_of
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
+from ledgerstone.formats.turns import Segment, turns
 from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
@@ -45,12 +43,10 @@ class Chat:
         if not isinstance(role, str):
             raise InvalidValue(_KIND, "a message has a role")
         parts, style = _read_content(native.get("content"), role)
-        fields: dict[str, Any] = {"name": words.text_or_none(native.get("name"))}
+        fields: dict[str, Any] = {"name": convert.text_of(native, "name")}
         if role in ("tool", "function"):
-            call = words.text_or_none(native.get("tool_call_id"))
-            content, is_error = error_of(
-                words.answer_of(native.get("content"), partial(_part, role="tool"), _KIND)
-            )
+            call = convert.text_of(native, "tool_call_id")
+            content, is_error = convert.error_of(_BLOCKS.read_answer(native.get("content")))
             parts = [ToolResult(call or "", content, fields.pop("name"), is_error)]
             fields |= {"tool_call_id": call} if call else {}
         if role == "assistant":
@@ -87,9 +83,9 @@ FORMAT = Chat()
 
 def _read_content(content: Any, role: str) -> tuple[list[AnyPart], str]:
     if isinstance(content, str):
-        return ([words.spoken(content, role)] if content else []), PLAIN
+        return (_BLOCKS.read(content, role) if content else []), PLAIN
     if isinstance(content, list):
-        return [words.part_of(partial(_part, role=role), one, _KIND) for one in content], LISTED
+        return _BLOCKS.read(content, role), LISTED
     return [], NOTHING
 
 
@@ -106,13 +102,13 @@ def _beside(native: Native) -> list[AnyPart]:
         found.append(Text(native["refusal"]))
     audio = native.get("audio")
     if isinstance(audio, dict) and isinstance(audio.get("data"), str):
-        transcript = words.text_or_none(audio.get("transcript"))
+        transcript = convert.text_of(audio, "transcript")
         found.append(Audio(data=audio["data"], transcript=transcript))
     calls = native.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
-        found.append(words.part_of(_read_call, call, _CALLS))
+        found.append(convert.part_of(_read_call, call, _CALLS))
     if not calls and isinstance(native.get("function_call"), dict):
-        found.append(words.part_of(_read_function, native["function_call"], _CALLS))
+        found.append(convert.part_of(_read_function, native["function_call"], _CALLS))
     return found
 
 
@@ -120,30 +116,28 @@ def _read_call(call: Any) -> AnyPart:
     function = call["function"]
     if call.get("type", "function") != "function" or not isinstance(call["id"], str):
         raise ValueError(call)
-    return ToolCall(call["id"], function["name"], words.arguments_of(function.get("arguments")))
+    return ToolCall(call["id"], function["name"], convert.arguments_of(function.get("arguments")))
 
 
 def _read_function(function: Any) -> AnyPart:
     """A call as it was before there were several in one answer: its result goes by the name."""
-    return ToolCall("", function["name"], words.arguments_of(function.get("arguments")))
+    return ToolCall("", function["name"], convert.arguments_of(function.get("arguments")))
 
 
 def _part(block: Any, role: str) -> AnyPart:
     match block["type"]:
         case "text":
-            return words.spoken(block["text"], role)
+            return convert.read_text(block["text"], role)
         case "refusal":
             return Text(block["refusal"])
         case "image_url":
-            shown = block["image_url"]
-            return words.image(shown["url"], words.text_or_none(shown.get("detail")))
+            return convert.read_image_url(block["image_url"])
         case "input_audio":
-            audio = block["input_audio"]
-            return Audio(data=audio["data"], media_type=f"audio/{audio['format']}")
+            return convert.read_audio(block)
         case "file" if isinstance(block["file"].get("file_data"), str):
             file = block["file"]
-            name = words.text_or_none(file.get("filename"))
-            return words.media(None, url=file["file_data"], name=name)
+            name = convert.text_of(file, "filename")
+            return convert.media(None, url=file["file_data"], name=name)
         case "video_url":
             return Video(url=block["video_url"]["url"])
     raise ValueError(block["type"])
@@ -153,39 +147,33 @@ def _content(parts: list[AnyPart], style: str) -> Any:
     if NOTHING in style:
         return None
     if LISTED in style:
-        return [_block(part) for part in parts]
-    return words.plain(parts)
+        return list(map(_block, parts))
+    return convert.joined_text(parts)
 
 
 def _block(part: AnyPart) -> Native:
     if isinstance(part, Reasoning):
-        part = Text(words.thought(part.text))
+        return convert.text_block(convert.tagged_thought(part.text))
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return convert.text_block(part.text)
     if isinstance(part, Image):
-        shown = {"url": words.as_url(part)}
-        if part.detail is not None:
-            shown["detail"] = part.detail
-        return {"type": "image_url", "image_url": shown}
+        return {"type": "image_url", "image_url": convert.image_url(part)}
     if isinstance(part, Audio) and part.data is not None:
-        kind = (part.media_type or "audio/wav").partition("/")[2]
-        return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
+        return convert.audio_block(part)
     if isinstance(part, Media) and part.data is not None:
-        file = {"file_data": words.as_url(part)}
+        file = {"file_data": convert.as_url(part)}
         return {"type": "file", "file": {**file, "filename": part.name} if part.name else file}
-    if words.is_verbatim(part, _KIND) and isinstance(part, dict):
-        block: Native = part["block"]
-        return block
-    return {"type": "text", "text": words.said(part)}
+    block: Native = convert.other_block(part, _KIND, convert.text_block)
+    return block
 
 
 def _tool(part: ToolResult, role: str, style: str) -> Native:
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     content: Any = part.content
     if LISTED in style and parts is not None:
-        content = [_block(one) for one in parts]
+        content = list(map(_block, parts))
     elif part.is_error:
-        content = words.spelled(as_error(content))
+        content = convert.as_text(convert.as_error(content))
     found: Native = {"role": role}
     if part.call_id:
         found["tool_call_id"] = part.call_id
@@ -194,58 +182,53 @@ def _tool(part: ToolResult, role: str, style: str) -> Native:
 
 
 def _is_call(part: AnyPart) -> bool:
-    return isinstance(part, ToolCall) or words.is_verbatim(part, _CALLS)
+    return isinstance(part, ToolCall) or convert.is_verbatim(part, _CALLS)
 
 
 def _call(part: AnyPart) -> Native:
     if not isinstance(part, ToolCall):
         block: Native = part["block"]  # type: ignore[index]
         return block
-    arguments = "{}" if part.arguments is None else words.spelled(part.arguments)
+    arguments = "{}" if part.arguments is None else convert.as_text(part.arguments)
     function = {"name": part.name, "arguments": arguments}
     return {"id": part.id, "type": "function", "function": function}
 
 
-def _rendered(turn: list[Said]) -> list[Native]:
+def _rendered(turn: list[Segment]) -> list[Native]:
     first = turn[0]
-    parts = [part for said in turn for part in said.parts]
+    parts = [part for segment in turn for part in segment.parts]
     if first.role == "tool":
         results = [part for part in parts if isinstance(part, ToolResult)]
         shown = [one for part in results for one in _shown(part)]
-        return [*map(_result, results), *([_message("user", shown)] if shown else [])]
+        return [*map(_result, results), *([_BLOCKS.message("user", shown)] if shown else [])]
     origin = first.source.body.origin_role if first.role == first.source.role else None
     role = "developer" if origin == "developer" else first.role
     parts = [part for part in parts if not isinstance(part, Reasoning) or part.text]
     if role != "assistant":
-        return [_named(_message(role, parts), first)] if parts else []
-    media: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    spoken: list[AnyPart] = [part for part in parts if not isinstance(part, Media | ToolCall)]
+        return [_named(_BLOCKS.message(role, parts), first)] if parts else []
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
-    found = [_message("user", media)] if media else []
+    found, spoken = _BLOCKS.shown([part for part in parts if not isinstance(part, ToolCall)])
     if spoken or calls:
-        answer = _message(role, spoken) if spoken else {"role": role, "content": None}
+        answer = _BLOCKS.message(role, spoken) if spoken else {"role": role, "content": None}
         found.append(_named({**answer, "tool_calls": calls} if calls else answer, first))
     return found
 
 
 def _shown(part: ToolResult) -> list[AnyPart]:
     """Media that a tool answered with: only a user can show them."""
-    return [one for one in words.result_parts(part.content) or [] if isinstance(one, Media)]
+    return [one for one in convert.result_parts(part.content) or [] if isinstance(one, Media)]
 
 
 def _result(part: ToolResult) -> Native:
-    content = words.result_text(part.content)
+    content = convert.result_text(part.content)
     if part.is_error:
-        content = words.spelled(as_error(part.content))
+        content = convert.as_text(convert.as_error(part.content))
     return {"role": "tool", "tool_call_id": part.call_id, "content": content}
 
 
-def _named(found: Native, said: Said) -> Native:
-    name = said.source.body.name
+def _named(found: Native, segment: Segment) -> Native:
+    name = segment.source.body.name
     return found if name is None else {**found, "name": name}
 
 
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part) for part in parts]}
+_BLOCKS = convert.Blocks(_KIND, _part, _block)

@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
-from ledgerstone.formats.results import as_error, error_of
-from ledgerstone.formats.turns import Said, everything_said
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
+from ledgerstone.formats.turns import Segment, segments
 from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
@@ -48,11 +47,11 @@ class Responses:
         if kind == "message" and isinstance(role, str):
             return _read_message(native, role)
         named = NAMED if "id" in native else ""
-        part = words.part_of(_read_item, native, _KIND)
+        part = convert.part_of(_read_item, native, _KIND)
         if isinstance(part, ToolResult):
             fields = {"tool_call_id": part.call_id} if part.call_id else {}
             return unnamed_message("tool", [part], **fields), named
-        if words.is_verbatim(part, _KIND) and "type" in native:
+        if convert.is_verbatim(part, _KIND) and "type" in native:
             part = native
         return unnamed_message("assistant", [part, *_unabridged(native, part)]), named
 
@@ -69,7 +68,7 @@ class Responses:
             return part
         role = message.body.origin_role or message.body.role
         if style in (PLAIN, THOUGHT):
-            return {"role": role, "content": words.plain(parts)}
+            return {"role": role, "content": convert.joined_text(parts)}
         content = [_block(one, role) for one in parts]
         if style == LISTED:
             return {"role": role, "content": content}
@@ -78,7 +77,7 @@ class Responses:
         return found
 
     def render(self, messages: Sequence[Message]) -> list[Native]:
-        return [item for said in everything_said(messages) for item in _items(said)]
+        return [item for segment in segments(messages) for item in _items(segment)]
 
 
 FORMAT = Responses()
@@ -90,10 +89,10 @@ def _read_message(native: Native, role: str) -> tuple[Message, str]:
     parts: list[AnyPart] = []
     style = PLAIN
     if isinstance(content, str):
-        parts = [words.spoken(content, role)]
+        parts = _BLOCKS.read(content, role)
         style = PLAIN if isinstance(parts[0], Text) else THOUGHT
     elif isinstance(content, list):
-        parts = [words.part_of(partial(_part, role=role), one, _KIND) for one in content]
+        parts = _BLOCKS.read(content, role)
         style = LISTED
     if "type" in native and style == LISTED:
         style = ITEM + NAMED if "id" in native else ITEM
@@ -105,15 +104,13 @@ def _read_item(native: Native) -> AnyPart:
     if kind == "function_call":
         call, name = native["call_id"], native["name"]
         if isinstance(call, str) and isinstance(name, str):
-            return ToolCall(call, name, words.arguments_of(native.get("arguments")))
+            return ToolCall(call, name, convert.arguments_of(native.get("arguments")))
     if kind == "function_call_output" and isinstance(native["call_id"], str):
-        content, is_error = error_of(
-            words.answer_of(native.get("output"), partial(_part, role="tool"), _KIND)
-        )
+        content, is_error = convert.error_of(_BLOCKS.read_answer(native.get("output")))
         return ToolResult(native["call_id"], content, None, is_error)
     if kind == "reasoning":
         texts = [one["text"] for one in native.get("summary") or native.get("content") or []]
-        return Reasoning("\n\n".join(texts), words.text_or_none(native.get("encrypted_content")))
+        return Reasoning("\n\n".join(texts), convert.text_of(native, "encrypted_content"))
     raise ValueError(kind)
 
 
@@ -129,18 +126,17 @@ def _unabridged(native: Native, part: AnyPart) -> list[AnyPart]:
 def _part(block: Any, role: str) -> AnyPart:
     match block["type"]:
         case "input_text" | "output_text" | "text":
-            return words.spoken(block["text"], role)
+            return convert.read_text(block["text"], role)
         case "refusal":
             return Text(block["refusal"])
         case "input_image" if isinstance(block.get("image_url"), str):
-            return words.image(block["image_url"], words.text_or_none(block.get("detail")))
+            return convert.image(block["image_url"], convert.text_of(block, "detail"))
         case "input_file" if "file_data" in block or "file_url" in block:
             url = block.get("file_data") or block.get("file_url")
-            name = words.text_or_none(block.get("filename"))
-            return words.media(None, url=url, name=name)
+            name = convert.text_of(block, "filename")
+            return convert.media(None, url=url, name=name)
         case "input_audio":
-            audio = block["input_audio"]
-            return Audio(data=audio["data"], media_type=f"audio/{audio['format']}")
+            return convert.read_audio(block)
     raise ValueError(block["type"])
 
 
@@ -150,30 +146,27 @@ def _block(part: AnyPart, role: str) -> Native:
             return {"annotations": [], "text": part.text, "type": "output_text", "logprobs": []}
         return {"type": "input_text", "text": part.text}
     if isinstance(part, Reasoning):
-        return _block(Text(words.thought(part.text)), role)
+        return _block(Text(convert.tagged_thought(part.text)), role)
     if isinstance(part, Image):
         return {
             "type": "input_image",
-            "image_url": words.as_url(part),
+            "image_url": convert.as_url(part),
             "detail": part.detail or "auto",
         }
     if isinstance(part, Audio) and part.data is not None:
-        kind = (part.media_type or "audio/wav").partition("/")[2]
-        return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
+        return convert.audio_block(part)
     if isinstance(part, Media):
         place = "file_url" if part.data is None else "file_data"
-        found = {"type": "input_file", place: words.as_url(part)}
+        found = {"type": "input_file", place: convert.as_url(part)}
         return found if part.name is None else {**found, "filename": part.name}
-    if words.is_verbatim(part, _KIND) and isinstance(part, dict):
-        block: Native = part["block"]
-        return block
-    return _block(Text(words.said(part)), role)
+    block: Native = convert.other_block(part, _KIND, lambda text: _block(Text(text), role))
+    return block
 
 
-def _items(said: Said) -> list[Native]:
+def _items(segment: Segment) -> list[Native]:
     """What a message of another origin says in one role, item by item."""
-    role = said.source.body.origin_role if said.role == said.source.role else None
-    role = role if role == "developer" else said.role
+    role = segment.source.body.origin_role if segment.role == segment.source.role else None
+    role = role if role == "developer" else segment.role
     items: list[Native] = []
     spoken: list[AnyPart] = []
 
@@ -182,14 +175,14 @@ def _items(said: Said) -> list[Native]:
             items.extend(_messages(role, spoken))
             spoken.clear()
 
-    for part in said.parts:
+    for part in segment.parts:
         if isinstance(part, ToolCall):
             speak()
             items.append(_call(part))
         elif isinstance(part, ToolResult):
             speak()
             items.append(_output(part))
-        elif isinstance(part, Reasoning) and part.signature and said.signer in (None, "openai"):
+        elif isinstance(part, Reasoning) and part.signature and segment.signer in (None, "openai"):
             speak()
             items.append(_reasoning(part))
         elif not isinstance(part, Reasoning) or part.text:
@@ -201,28 +194,20 @@ def _items(said: Said) -> list[Native]:
 def _messages(role: str, parts: list[AnyPart]) -> list[Native]:
     """A message; those of the assistant are texts, and what it shows can only the user show."""
     if role != "assistant":
-        return [_message(role, parts)]
-    shown: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
-    found = [_message("user", shown)] if shown else []
-    texts = [_words(part) for part in parts if not isinstance(part, Media)]
-    return [*found, *({"role": role, "content": text} for text in texts)]
+        return [_BLOCKS.message(role, parts)]
+    shown, rest = _BLOCKS.shown(parts)
+    return [*shown, *({"role": role, "content": _text(part)} for part in rest)]
 
 
-def _words(part: AnyPart) -> str:
-    if isinstance(part, Text):
-        return part.text
-    return words.thought(part.text) if isinstance(part, Reasoning) else words.said(part)
-
-
-def _message(role: str, parts: list[AnyPart]) -> Native:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return {"role": role, "content": parts[0].text}
-    return {"role": role, "content": [_block(part, role) for part in parts]}
+def _text(part: AnyPart) -> str:
+    if isinstance(part, Reasoning):
+        return convert.tagged_thought(part.text)
+    return convert.part_as_text(part)
 
 
 def _call(part: ToolCall, named: bool = False) -> Native:
     found = {
-        "arguments": "{}" if part.arguments is None else words.spelled(part.arguments),
+        "arguments": "{}" if part.arguments is None else convert.as_text(part.arguments),
         "call_id": part.id,
         "name": part.name,
         "type": "function_call",
@@ -233,12 +218,12 @@ def _call(part: ToolCall, named: bool = False) -> Native:
 
 
 def _output(part: ToolResult) -> Native:
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     output: Any = part.content
     if parts is not None and not part.is_error:
         output = [_block(one, "tool") for one in parts]
     elif part.is_error or not isinstance(output, str):
-        output = words.spelled(as_error(output) if part.is_error else output)
+        output = convert.as_text(convert.as_error(output) if part.is_error else output)
     return {"call_id": part.call_id, "output": output, "type": "function_call_output"}
 
 
@@ -250,3 +235,6 @@ def _reasoning(part: Reasoning, named: bool = False) -> Native:
     if part.signature is not None:
         found["encrypted_content"] = part.signature
     return {"id": "", **found} if named else found
+
+
+_BLOCKS = convert.Blocks(_KIND, _part, partial(_block, role="user"))

@@ -13,8 +13,8 @@ from typing import Any
 
 from ledgerstone.clock import to_datetime
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
 from ledgerstone.formats.pydantic_ai_parts import (
     RequestReader,
     read_response_part,
@@ -24,7 +24,7 @@ from ledgerstone.formats.pydantic_ai_parts import (
     write_request_parts,
     write_response_part,
 )
-from ledgerstone.formats.turns import Said, is_system, turns
+from ledgerstone.formats.turns import Segment, is_system, turns
 from ledgerstone.records.messages import Message, unnamed_message
 from ledgerstone.records.parts import AnyPart, Media, Reasoning, Text, ToolCall, ToolResult
 from ledgerstone.records.usage import Usage
@@ -42,6 +42,22 @@ _COUNTS = {
     "output_tokens": "output",
     "output_reasoning_tokens": "reasoning",
 }
+_NO_COUNTS = dict.fromkeys(
+    (
+        *("input_tokens", "cache_write_tokens", "cache_write_1h_tokens", "cache_read_tokens"),
+        *("output_tokens", "output_reasoning_tokens"),
+        *("input_audio_tokens", "cache_audio_read_tokens", "output_audio_tokens"),
+    ),
+    0,
+)
+_REQUEST_EMPTY = dict.fromkeys(("run_id", "conversation_id", "metadata"))
+_RESPONSE_EMPTY = dict.fromkeys(
+    (
+        *("provider_name", "provider_url", "provider_details", "provider_response_id"),
+        *("finish_reason", "run_id", "conversation_id", "metadata"),
+        *("workspace_ref", "history_digest", "failed_attempts"),
+    )
+)
 _NAMES = {"model_name": "model_id", "provider_url": "canonical_system"}
 _NO_USAGE = Usage()
 
@@ -66,7 +82,7 @@ class PydanticAI:
             if answers:
                 found += [_rendered_response(turn) for turn in group]
             else:
-                found.append(_rendered_request([said for turn in group for said in turn]))
+                found.append(_rendered_request([segment for turn in group for segment in turn]))
         return found
 
 
@@ -83,15 +99,15 @@ def _read_request(native: Native) -> tuple[Message, str]:
 
 
 def _read_response(native: Native) -> tuple[Message, str]:
-    parts = [words.part_of(read_response_part, part, _KIND) for part in native["parts"]]
-    fields: dict[str, Any] = {"model": words.text_or_none(native.get("model_name"))}
-    reason = words.text_or_none(native.get("finish_reason"))
+    parts = [convert.part_of(read_response_part, part, _KIND) for part in native["parts"]]
+    fields: dict[str, Any] = {"model": convert.text_of(native, "model_name")}
+    reason = convert.text_of(native, "finish_reason")
     fields["finish_reason"] = _REASONS.get(reason or "", reason)
-    fields["provider"] = words.text_or_none(native.get("provider_name")) or _signed_by(native)
+    fields["provider"] = convert.text_of(native, "provider_name") or _signed_by(native)
     usage = native.get("usage")
-    if isinstance(usage, dict) and any(words.count(usage.get(key)) for key in _COUNTS):
+    if isinstance(usage, dict) and any(convert.count(usage.get(key)) for key in _COUNTS):
         fields["usage"] = Usage(
-            **{ours: words.count(usage.get(theirs)) for theirs, ours in _COUNTS.items()}
+            **{ours: convert.count(usage.get(theirs)) for theirs, ours in _COUNTS.items()}
         )
     parts += _from_metadata(native)
     texts = [one.get("args") for one in native["parts"] if isinstance(one, dict)]
@@ -103,14 +119,14 @@ def _read_response(native: Native) -> tuple[Message, str]:
 
 def _from_metadata(native: Native) -> list[AnyPart]:
     metadata = native.get("metadata")
-    return words.from_outside(metadata.get(words.OUTSIDE)) if isinstance(metadata, dict) else []
+    return convert.read_extras(metadata.get(convert.EXTRAS)) if isinstance(metadata, dict) else []
 
 
 def _signed_by(native: Native) -> str | None:
     """Who gave the thoughts of a response that does not say who gave it."""
     for part in native["parts"]:
         if isinstance(part, dict) and part.get("part_kind") == "thinking":
-            found = words.text_or_none(part.get("provider_name"))
+            found = convert.text_of(part, "provider_name")
             if found:
                 return found
     return None
@@ -119,19 +135,19 @@ def _signed_by(native: Native) -> str | None:
 def _request(message: Message, style: str) -> Native:
     parts, instructions = write_request_parts(message.parts, style)
     found = _request_of(parts, instructions)
-    rest = [part for part in message.parts if words.is_outside(part, _KIND) and not is_system(part)]
+    rest = [part for part in message.parts if convert.is_extra(part, _KIND) and not is_system(part)]
     return _with_rest(found, rest)
 
 
-def _request_of(parts: list[Native], instructions: str | None = None) -> Native:
+def _request_of(
+    parts: list[Native], instructions: str | None = None, at: str | None = None
+) -> Native:
     return {
         "parts": parts,
-        "timestamp": None,
+        "timestamp": at,
         "instructions": instructions,
         "kind": "request",
-        "run_id": None,
-        "conversation_id": None,
-        "metadata": None,
+        **_REQUEST_EMPTY,
         "state": "complete",
     }
 
@@ -140,8 +156,7 @@ def _response(message: Message, style: str) -> Native:
     body = message.body
     given = message.parts
     answered = {part.call_id for part in given if isinstance(part, ToolResult)}
-    rest = [part for part in given if words.is_outside(part, _KIND)]
-    spoken = [part for part in given if not words.is_outside(part, _KIND)] if rest else given
+    spoken, rest = convert.apart(given, _KIND)
     as_text = TEXT_ARGUMENTS in style
     parts = [write_response_part(part, body.provider, as_text, answered) for part in spoken]
     found = _response_of(parts, body.usage or _NO_USAGE)
@@ -162,72 +177,60 @@ def _with_names(response: Native) -> Native:
 
 
 def _response_of(parts: list[Native], usage: Usage) -> Native:
+    used: Native = {
+        **_NO_COUNTS,
+        "input_tokens": usage.input,
+        "cache_write_tokens": usage.cache_write,
+        "cache_read_tokens": usage.cached_input,
+        "output_tokens": usage.output,
+        "output_reasoning_tokens": usage.reasoning,
+        "audio_seconds": 0.0,
+        "details": {},
+        "cost": None,
+    }
     return {
         "parts": parts,
-        "usage": {
-            "input_tokens": usage.input,
-            "cache_write_tokens": usage.cache_write,
-            "cache_write_1h_tokens": 0,
-            "cache_read_tokens": usage.cached_input,
-            "output_tokens": usage.output,
-            "output_reasoning_tokens": usage.reasoning,
-            "input_audio_tokens": 0,
-            "cache_audio_read_tokens": 0,
-            "output_audio_tokens": 0,
-            "audio_seconds": 0.0,
-            "details": {},
-            "cost": None,
-        },
+        "usage": used,
         "model_name": None,
         "timestamp": "",
         "kind": "response",
-        "provider_name": None,
-        "provider_url": None,
-        "provider_details": None,
-        "provider_response_id": None,
-        "finish_reason": None,
-        "run_id": None,
-        "conversation_id": None,
-        "metadata": None,
-        "workspace_ref": None,
-        "history_digest": None,
-        "failed_attempts": None,
+        **_RESPONSE_EMPTY,
         "state": "complete",
     }
 
 
 def _with_rest(found: Native, rest: list[AnyPart]) -> Native:
-    return {**found, "metadata": {words.OUTSIDE: words.outside(rest)}} if rest else found
+    return {**found, "metadata": {convert.EXTRAS: convert.write_extras(rest)}} if rest else found
 
 
-def _rendered_request(pieces: list[Said]) -> Native:
+def _rendered_request(pieces: list[Segment]) -> Native:
     """Everything that was said between two answers is one request."""
     parts: list[Native] = []
     rest: list[AnyPart] = []
-    for said in pieces:
-        at = _time(said.source)
-        if said.role == "tool":
-            results = [part for part in said.parts if isinstance(part, ToolResult)]
+    for segment in pieces:
+        at = _time(segment.source)
+        if segment.role == "tool":
+            results = [part for part in segment.parts if isinstance(part, ToolResult)]
             parts += [tool_return(part, at) for part in results]
             continue
-        rest += [part for part in said.parts if words.is_outside(part, _KIND)]
-        spoken = [part for part in said.parts if not words.is_outside(part, _KIND)]
-        if said.role == "system":
-            parts += [system_prompt(_words(part), at) for part in spoken]
+        spoken, extras = convert.apart(segment.parts, _KIND)
+        rest += extras
+        if segment.role == "system":
+            parts += [system_prompt(convert.part_as_text(part), at) for part in spoken]
         elif spoken:
             plain = len(spoken) == 1 and isinstance(spoken[0], Text)
             parts.append(user_prompt(spoken, at, listed=not plain))
-    found = _request_of(parts)
-    found["timestamp"] = _time(pieces[0].source)
-    return _with_rest(found, rest)
+    return _with_rest(_request_of(parts, at=_time(pieces[0].source)), rest)
 
 
-def _rendered_response(turn: list[Said]) -> Native:
-    sources = list({id(said.source): said.source for said in turn}.values())
-    pairs = [(part, said) for said in turn for part in said.parts]
+def _rendered_response(turn: list[Segment]) -> Native:
+    sources = list({id(segment.source): segment.source for segment in turn}.values())
+    pairs = [(part, segment) for segment in turn for part in segment.parts]
     parts = [
-        write_response_part(_called(part), said.source.body.provider or said.signer, False, set())
-        for part, said in pairs
+        write_response_part(
+            _called(part), segment.source.body.provider or segment.signer, False, set()
+        )
+        for part, segment in pairs
         if _is_shown(part)
     ]
     usage = next((one.usage for one in sources if one.usage is not None), _NO_USAGE)
@@ -239,10 +242,9 @@ def _rendered_response(turn: list[Said]) -> Native:
     found["finish_reason"] = _SPELLED.get(reason or "", reason)
     if found["finish_reason"] not in ("stop", "length", "content_filter", "tool_call", "error"):
         found["finish_reason"] = None
-    at = _time(sources[-1])
-    found = {key: value for key, value in found.items() if key != "timestamp" or at}
-    if at:
-        found["timestamp"] = at
+    found["timestamp"] = _time(sources[-1])
+    if found["timestamp"] is None:
+        del found["timestamp"]
     return _with_rest(found, [part for part, _ in pairs if not _is_shown(part)])
 
 
@@ -250,17 +252,13 @@ def _is_shown(part: AnyPart) -> bool:
     """Whether a response has a word for it: it can hold bytes, but no urls."""
     if isinstance(part, Media):
         return part.data is not None
-    return not words.is_outside(part, _KIND) or isinstance(part, Reasoning | ToolCall)
+    return not convert.is_extra(part, _KIND) or isinstance(part, Reasoning | ToolCall)
 
 
 def _called(part: AnyPart) -> AnyPart:
     if isinstance(part, ToolCall) and not isinstance(part.arguments, str | dict):
-        return ToolCall(part.id, part.name, words.as_object(part.arguments))
+        return ToolCall(part.id, part.name, convert.as_object(part.arguments))
     return part
-
-
-def _words(part: AnyPart) -> str:
-    return part.text if isinstance(part, Text) else words.said(part)
 
 
 def _time(message: Message) -> str | None:

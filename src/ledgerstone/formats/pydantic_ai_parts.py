@@ -6,8 +6,8 @@ import mimetypes
 from functools import lru_cache
 from typing import Any
 
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import Native
+from ledgerstone.formats import convert
+from ledgerstone.formats.natives import Native
 from ledgerstone.formats.turns import is_system, system_part
 from ledgerstone.records.parts import (
     AnyPart,
@@ -24,7 +24,7 @@ from ledgerstone.records.parts import (
 
 KIND = "pydantic-ai"
 
-_URLS: dict[str, type[words.AnyMedia]] = {
+_URLS: dict[str, type[convert.AnyMedia]] = {
     "image-url": Image,
     "audio-url": Audio,
     "video-url": Video,
@@ -64,9 +64,9 @@ class RequestReader:
     def _read(self, part: Any) -> tuple[str, list[AnyPart]]:
         try:
             letter, found = self._known(part)
-            return letter, [words.checked(one) for one in found]
-        except words.SHAPES:
-            return "x", [words.verbatim(part, KIND)]
+            return letter, [convert.checked(one) for one in found]
+        except convert.SHAPES:
+            return "x", [convert.verbatim(part, KIND)]
 
     def _known(self, part: Any) -> tuple[str, list[AnyPart]]:
         kind, content = part["part_kind"], part["content"]
@@ -76,7 +76,7 @@ class RequestReader:
             if isinstance(content, str):
                 return "u", [Text(content)]
             if isinstance(content, list):
-                found = [words.part_of(_read_content, one, KIND) for one in content]
+                found = [convert.part_of(_read_content, one, KIND) for one in content]
                 return f"u{len(found)},", found
         if kind == "tool-return":
             return "t", [_read_return(part)]
@@ -139,10 +139,8 @@ def _write_request_part(part: AnyPart, letter: str) -> Native:
         case "f":
             found = {"content": _text(part), "tool_name": None, "tool_call_id": ""}
             return {**found, "timestamp": "", "part_kind": "retry-prompt"}
-    if words.is_verbatim(part, KIND) and isinstance(part, dict):
-        block: Native = part["block"]
-        return block
-    return {}
+    block: Native = convert.other_block(part, KIND, lambda text: {})
+    return block
 
 
 def _text(part: AnyPart) -> str:
@@ -152,55 +150,47 @@ def _text(part: AnyPart) -> str:
 
 
 def system_prompt(text: str, at: str | None) -> Native:
-    found: Native = {"content": text}
-    if at is not None:
-        found["timestamp"] = at
-    found["dynamic_ref"] = None
-    found["scope"] = "conversation"
-    found["metadata"] = None
-    found["part_kind"] = "system-prompt"
-    return found
+    empty = {"dynamic_ref": None, "scope": "conversation", "metadata": None}
+    return {"content": text, **_timestamp(at), **empty, "part_kind": "system-prompt"}
 
 
 def user_prompt(parts: list[AnyPart], at: str | None, *, listed: bool) -> Native:
     content: Any = [write_content(part) for part in parts] if listed else _text(parts[0])
-    found: Native = {"content": content}
-    if at is not None:
-        found["timestamp"] = at
-    found["part_kind"] = "user-prompt"
-    return found
+    return {"content": content, **_timestamp(at), "part_kind": "user-prompt"}
+
+
+def _timestamp(at: str | None) -> Native:
+    return {} if at is None else {"timestamp": at}
 
 
 def tool_return(part: ToolResult, at: str | None) -> Native:
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     content = part.content
     if parts is not None and any(isinstance(one, Media) for one in parts):
         content = [write_content(one) for one in parts]
-    found: Native = {
+    return {
         "tool_name": part.name or "tool",
         "content": content,
         "tool_call_id": part.call_id,
         "tool_kind": None,
         "metadata": None,
+        **_timestamp(at),
+        "outcome": "failed" if part.is_error else "success",
+        "retry": None,
+        "part_kind": "tool-return",
     }
-    if at is not None:
-        found["timestamp"] = at
-    found["outcome"] = "failed" if part.is_error else "success"
-    found["retry"] = None
-    found["part_kind"] = "tool-return"
-    return found
 
 
 def _read_return(part: Any) -> ToolResult:
     content = part["content"]
     if isinstance(content, list) and content:
-        found = [words.part_of(_read_content, one, KIND) for one in content]
+        found = [convert.part_of(_read_content, one, KIND) for one in content]
         if any(isinstance(one, Media) for one in found) and all(
             isinstance(one, Text | Media) for one in found
         ):
-            content = words.result_content(found)
+            content = convert.result_content(found)
     failed = part.get("outcome") not in (None, "success")
-    name = words.text_or_none(part.get("tool_name"))
+    name = convert.text_of(part, "tool_name")
     return ToolResult(part["tool_call_id"], content, name, failed)
 
 
@@ -211,9 +201,9 @@ def _read_content(item: Any) -> AnyPart:
     kind = item["kind"]
     if kind == "text-content":
         return Text(item["content"])
-    given = words.text_or_none(item.get("media_type"))
+    given = convert.text_of(item, "media_type")
     if kind == "binary":
-        return words.media(given, data=words.standard(item["data"]))
+        return convert.media(given, data=convert.standard(item["data"]))
     return _URLS[kind](url=item["url"], media_type=given)
 
 
@@ -223,21 +213,19 @@ def write_content(part: AnyPart) -> Any:
         return part.text
     if isinstance(part, Media):
         return _binary(part) if part.data is not None else _url(part)
-    if words.is_verbatim(part, KIND) and isinstance(part, dict):
-        return part["block"]
-    return words.said(part)
+    return convert.other_block(part, KIND, str)
 
 
 def _binary(part: Media) -> Native:
-    found: Native = {"data": words.urlsafe(part.data or "")}
-    found["media_type"] = part.media_type or words.default_type(part)
+    found: Native = {"data": convert.urlsafe(part.data or "")}
+    found["media_type"] = part.media_type or convert.default_type(part)
     return {**found, "vendor_metadata": None, "kind": "binary"}
 
 
 def _url(part: Media) -> Native:
     kind = next((kind for kind, cls in _URLS.items() if isinstance(part, cls)), "document-url")
-    url = words.as_url(part)
-    given = part.media_type or mimetypes.guess_type(url)[0] or words.default_type(part)
+    url = convert.as_url(part)
+    given = part.media_type or mimetypes.guess_type(url)[0] or convert.default_type(part)
     found: Native = {"url": url, "force_download": False, "vendor_metadata": None}
     return {**found, "kind": kind, "media_type": given}
 
@@ -248,9 +236,9 @@ def read_response_part(part: Any) -> AnyPart:
         case "text":
             return Text(part["content"])
         case "thinking":
-            return Reasoning(part["content"], words.text_or_none(part.get("signature")))
+            return Reasoning(part["content"], convert.text_of(part, "signature"))
         case "tool-call" | "builtin-tool-call":
-            arguments = words.arguments_of(part.get("args"))
+            arguments = convert.arguments_of(part.get("args"))
             return ToolCall(part["tool_call_id"], part["tool_name"], arguments)
         case "builtin-tool-return":
             return _read_return(part)
@@ -263,16 +251,10 @@ def write_response_part(
     part: AnyPart, provider: str | None, text_arguments: bool, answered: set[str]
 ) -> Native:
     """A part of a response; calls that are answered in it were run by the provider."""
-    if isinstance(part, Text):
-        return {
-            "content": part.text,
-            "id": None,
-            "provider_name": None,
-            "provider_details": None,
-            "citations": None,
-            "part_kind": "text",
-        }
     given: Native = {"provider_name": None, "provider_details": None}
+    if isinstance(part, Text):
+        text = {"content": part.text, "id": None, **given, "citations": None}
+        return {**text, "part_kind": "text"}
     match part:
         case Reasoning():
             found = {"content": part.text, "id": None, "signature": part.signature, **given}
@@ -283,7 +265,7 @@ def write_response_part(
             kind = "builtin-tool-call" if part.id in answered else "tool-call"
             arguments = part.arguments
             if text_arguments and arguments is not None:
-                arguments = words.spelled(arguments)
+                arguments = convert.as_text(arguments)
             found = {"tool_name": part.name, "args": arguments, "tool_call_id": part.id}
             return {**found, "tool_kind": None, "id": None, **given, "part_kind": kind}
         case ToolResult():
@@ -292,7 +274,7 @@ def write_response_part(
             return {**found, **given, "part_kind": "builtin-tool-return"}
         case File() | Image() | Audio() | Video():
             return {"content": write_content(part), "id": None, **given, "part_kind": "file"}
-    if words.is_verbatim(part, KIND) and isinstance(part, dict):
-        block: Native = part["block"]
-        return block
-    return {"content": words.said(part), "part_kind": "text"}
+    block: Native = convert.other_block(
+        part, KIND, lambda text: {"content": text, "part_kind": "text"}
+    )
+    return block

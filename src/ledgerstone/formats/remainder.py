@@ -172,7 +172,7 @@ class _Comparison:
         return None
 
     def _whole(self, value: Any) -> Edit:
-        """A value of which nothing was rebuilt, without the texts that stand elsewhere."""
+        """The edit for a value of which nothing was rebuilt; texts of the parts are pointed at."""
         if isinstance(value, str):
             return self._pointed(value)
         if not isinstance(value, _NESTED):
@@ -251,7 +251,7 @@ def _reordered(rebuilt: Any, edit: list[Any], texts: Texts) -> Any:
 
 
 def _natural(rebuilt: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The order of keys that needs no word: those that were rebuilt, then the others by name."""
+    """The order of keys that an edit need not state: rebuilt ones, then the others by name."""
     return [key for key in rebuilt if key in wanted] + sorted(
         key for key in wanted if key not in rebuilt
     )

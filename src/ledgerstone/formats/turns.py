@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from ledgerstone.formats.words import signer, sound
+from ledgerstone.formats.convert import normalized, signer
 from ledgerstone.records.messages import Message, Role
 from ledgerstone.records.parts import AnyPart, Audio, Text, ToolCall, ToolResult
 
@@ -17,7 +18,7 @@ SYSTEM = "system"
 """A part of this type is a system prompt inside a message of another role."""
 
 
-class Said(NamedTuple):
+class Segment(NamedTuple):
     """What one message says in one role."""
 
     role: Role
@@ -39,30 +40,38 @@ def is_system(part: AnyPart) -> bool:
     )
 
 
-def everything_said(messages: Iterable[Message]) -> Iterator[Said]:
+def segments(messages: Iterable[Message]) -> Iterator[Segment]:
     """Each message in pieces of one role; empty ones say nothing."""
-    told: set[str] = set()
+    shown: set[str] = set()
     for message in messages:
         for role, group in groupby(_parts(message), partial(_role, message)):
-            parts = [heard for part in group for heard in _heard(sound(part))]
+            parts = [one for part in group for one in _with_transcript(normalized(part))]
             if role == "system" and message.role != "system":
-                parts = _new_prompts(parts, told)
+                parts = _new_prompts(parts, shown)
             if parts:
-                yield Said(role, parts, message)
+                yield Segment(role, parts, message)
 
 
-def turns(messages: Sequence[Message]) -> list[list[Said]]:
+def turns(messages: Sequence[Message]) -> list[list[Segment]]:
     """What belongs into one message of the usual formats.
 
     The items of one answer, kept one by one, are joined; so are results that follow one another.
     """
-    found: list[list[Said]] = []
-    for said in everything_said(messages):
-        if found and _joins(found[-1][-1], said):
-            found[-1].append(said)
+    found: list[list[Segment]] = []
+    for segment in segments(messages):
+        if found and _joins(found[-1][-1], segment):
+            found[-1].append(segment)
         else:
-            found.append([said])
+            found.append([segment])
     return found
+
+
+def unique_id(id: str | None, seen: Counter[str]) -> str | None:
+    """An id for one of several natives that a message becomes: the first has the message's own."""
+    if not id:
+        return id
+    seen[id] += 1
+    return id if seen[id] == 1 else f"{id}:{seen[id]}"
 
 
 def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
@@ -72,13 +81,13 @@ def paired(messages: Sequence[Message], skip: Iterable[bool]) -> list[Message]:
     """
     pairs = _Pairs(call.id for one in messages for call in one.tool_calls)
     return [
-        _with(message, [pairs.seen(part, fixed) for part in message.parts], fixed)
+        _with(message, [pairs.completed(part, fixed) for part in message.parts], fixed)
         for message, fixed in zip(messages, skip, strict=True)
     ]
 
 
 class _Pairs:
-    """The calls seen so far."""
+    """Names and ids of the calls so far."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._names: dict[str, str] = {}
@@ -86,7 +95,7 @@ class _Pairs:
         self._taken = set(taken)
         self._count = 0
 
-    def seen(self, part: AnyPart, fixed: bool) -> AnyPart:
+    def completed(self, part: AnyPart, fixed: bool) -> AnyPart:
         if isinstance(part, ToolCall):
             if not part.id and not fixed:
                 part = replace(part, id=self._fresh())
@@ -134,7 +143,7 @@ def _has_result(message: Message) -> bool:
     return any(isinstance(part, ToolResult) for part in message.parts)
 
 
-def _heard(part: AnyPart) -> list[AnyPart]:
+def _with_transcript(part: AnyPart) -> list[AnyPart]:
     """What is said in audio is text too, for those that do not listen."""
     if isinstance(part, Audio) and part.transcript:
         return [Text(part.transcript), replace(part, transcript=None)]
@@ -149,22 +158,22 @@ def _role(message: Message, part: AnyPart) -> Role:
     return "user" if message.role == "tool" else message.role
 
 
-def _new_prompts(parts: list[AnyPart], told: set[str]) -> list[AnyPart]:
-    """System prompts that were not told before: some formats repeat them with every request."""
+def _new_prompts(parts: list[AnyPart], shown: set[str]) -> list[AnyPart]:
+    """System prompts that were not shown before: some formats repeat them with every request."""
     fresh = [Text(part["text"]) for part in parts if isinstance(part, dict)]
-    found: list[AnyPart] = [part for part in fresh if part.text not in told]
-    told.update(part.text for part in fresh)
+    found: list[AnyPart] = [part for part in fresh if part.text not in shown]
+    shown.update(part.text for part in fresh)
     return found
 
 
-def _joins(before: Said, said: Said) -> bool:
-    if before.role != said.role:
+def _joins(before: Segment, segment: Segment) -> bool:
+    if before.role != segment.role:
         return False
-    if said.role == "tool":
+    if segment.role == "tool":
         return True
-    if said.role != "assistant" or before.source.body.name != said.source.body.name:
+    if segment.role != "assistant" or before.source.body.name != segment.source.body.name:
         return False
-    return _item_wise(before.source) or _item_wise(said.source)
+    return _item_wise(before.source) or _item_wise(segment.source)
 
 
 def _item_wise(message: Message) -> bool:

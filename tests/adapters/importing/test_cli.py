@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.adapters.importing import frame
-from ledgerstone.adapters.importing.frame import IMPORTERS, prepared
+from ledgerstone.adapters.importing import importers
+from ledgerstone.adapters.importing.importers import IMPORTERS, prepared
 from ledgerstone.adapters.langgraph.saver import LedgerSaver
 from ledgerstone.cli.app import run
 from ledgerstone.errors import InvalidValue
@@ -168,7 +168,7 @@ def test_flushed_at_the_end_also_while_another_has_the_store(
     target = tmp_path / "agent.db"
     levels: list[str] = []
     flushed: list[str] = []
-    work, fsync = frame.prepared, os.fsync
+    work, fsync = importers.prepared, os.fsync
 
     def prepared(*given: Any, **options: Any) -> Any:
         run = work(*given, **options)

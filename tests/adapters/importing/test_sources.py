@@ -18,7 +18,7 @@ from agents import SQLiteSession
 
 from ledgerstone import Store
 from ledgerstone.adapters.importing import sources
-from ledgerstone.adapters.importing.frame import IMPORTERS, prepared
+from ledgerstone.adapters.importing.importers import IMPORTERS, prepared
 from ledgerstone.errors import Corrupt, InvalidValue, NotSupported, ReadOnly, Unavailable
 from tests.adapters.adk.foreign import rows, write_file
 from tests.adapters.adk.scripted import event
@@ -76,7 +76,7 @@ LOCKED = """
 import os, sys, warnings
 warnings.simplefilter("ignore")
 from ledgerstone import Store
-from ledgerstone.adapters.importing.frame import prepared
+from ledgerstone.adapters.importing.importers import prepared
 from ledgerstone.errors import Unavailable
 
 with Store.open("memory://") as store:

@@ -260,7 +260,7 @@ def test_what_was_left_behind_on_main_stays_known(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is taken away on a branch or said since, and however many commits ago."""
-    monkeypatch.setattr("ledgerstone.adapters.openai_agents.left.PAGE", 2)
+    monkeypatch.setattr("ledgerstone.adapters.openai_agents.unfinished_calls.PAGE", 2)
 
     async def main() -> None:
         async with AsyncStore.open(store_url) as store:

@@ -398,7 +398,7 @@ def test_a_cancelled_write_has_ended_when_the_cancellation_arrives(
         first = await session.get_items()
         # The result of a guarded call has its id beforehand, and only once.
         made = Execution(id="e", session="s", call_id="c1", tool="find", message_id="m")
-        session._guarded.outputs["c1"] = made
+        session._tracker.outputs["c1"] = made
         task = asyncio.ensure_future(session.add_items([CALL, DONE]))
         await asyncio.sleep(0)
         task.cancel()

@@ -13,7 +13,7 @@ from pydantic_ai.conversation_store import ConversationConflict, ConversationRec
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, conversation_store
-from ledgerstone.adapters.pydantic_ai.conversation_records import Place, look
+from ledgerstone.adapters.pydantic_ai.conversation_records import RecordState, look
 from tests.adapters.pydantic_ai.samples import on_store
 from tests.adapters.pydantic_ai.talks import ask, loaded, recorded, talk, texts
 
@@ -56,7 +56,7 @@ def interfering(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any], times: 
     """Something happens right after the adapter looked, so many times."""
     left = [act] * times
 
-    async def looked(store: AnyStore, id: str) -> Place:
+    async def looked(store: AnyStore, id: str) -> RecordState:
         place = await look(store, id)
         if left:
             thread = Thread(target=left.pop())

@@ -31,7 +31,7 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
-from ledgerstone.adapters.pydantic_ai.conversation_pages import PAGE_MAX
+from ledgerstone.adapters.pydantic_ai.sessions import PAGE_MAX
 from ledgerstone.errors import InvalidValue, LedgerstoneError
 from tests.adapters.pydantic_ai.samples import PNG, dumped, on_store, same
 from tests.adapters.pydantic_ai.talks import ask, loaded, recorded

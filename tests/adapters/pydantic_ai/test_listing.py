@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai_harness.step_persistence.conversations import ConversationSummary
 
 from ledgerstone import Store
-from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, listing
+from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, sessions
 from ledgerstone.errors import InvalidValue
 
 COUNT = 23
@@ -35,7 +35,7 @@ def filled(store: Store) -> LedgerSavedConversations:
 def test_pages(adapter_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     talks = filled(adapter_store)
     other = LedgerSavedConversations(adapter_store, scope="bob")
-    monkeypatch.setattr(listing, "PAGE_MAX", 5)
+    monkeypatch.setattr(sessions, "PAGE_MAX", 5)
 
     async def go() -> None:
         names = [f"c{n:02d}" for n in reversed(range(COUNT))]

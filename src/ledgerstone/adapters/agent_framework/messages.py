@@ -16,10 +16,10 @@ from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.native_bytes import Native, Taken
 from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
-from ledgerstone.formats import words
-from ledgerstone.formats.keeping import NATIVE, origin
+from ledgerstone.formats import convert, media
+from ledgerstone.formats.natives import NATIVE, origin
 from ledgerstone.formats.remainder import remainder, restored
-from ledgerstone.formats.turns import Said, paired, turns
+from ledgerstone.formats.turns import Segment, paired, turns
 from ledgerstone.records.messages import FOREIGN_ROLES, ROLES, Message, unnamed_message
 from ledgerstone.records.parts import (
     AnyPart,
@@ -106,25 +106,25 @@ def calls(path: Sequence[Message]) -> list[tuple[str, str | None, str]]:
 
 def _exact(stored: Message, known: Mapping[str, bytes | None]) -> NativeMessage:
     native = _native(stored)
-    native_bytes.fill(native, stored, known)
+    media.fill(native, stored, known)
     return NativeMessage.from_dict(native)
 
 
 def _native(stored: Message) -> Native:
     """What a message was made of, with references in the place of bytes."""
     mark = (stored.body.extra or {})[NATIVE]
-    made = _write(native_bytes.with_refs(stored), mark[1])
+    made = _write(media.with_refs(stored), mark[1])
     native: Native = restored(made, mark[2] if len(mark) > 2 else None)
     return native
 
 
-def _rendered(turn: list[Said]) -> NativeMessage:
+def _rendered(turn: list[Segment]) -> NativeMessage:
     """What one message of ours says in one role, or several that belong together."""
     contents = [
         content
-        for said in turn
-        for part in said.parts
-        if (content := _shown(part, own=origin(said.source) == FORMAT)) is not None
+        for segment in turn
+        for part in segment.parts
+        if (content := _shown(part, own=origin(segment.source) == FORMAT)) is not None
     ]
     name = turn[0].source.body.name
     return NativeMessage(turn[0].role, contents, author_name=name)
@@ -134,30 +134,30 @@ def _shown(part: AnyPart, *, own: bool) -> Content | None:
     """A part as a content that chat clients can send, not only hold: they send results as text and
     items, arguments as objects, media by their type, and read signatures each in its own way."""
     if isinstance(part, Reasoning) and not own:
-        return Content.from_text(words.thought(part.text)) if part.text else None
+        return Content.from_text(convert.tagged_thought(part.text)) if part.text else None
     if isinstance(part, ToolCall):
         given = part.arguments
-        arguments = given if isinstance(given, str | dict) else words.as_object(given)
+        arguments = given if isinstance(given, str | dict) else convert.as_object(given)
         return Content.from_function_call(part.id, part.name, arguments=arguments)
     if isinstance(part, ToolResult):
         return _shown_result(part)
     if isinstance(part, Media):
-        said = _from_media(replace(part, media_type=part.media_type or words.default_type(part)))
+        said = _from_media(replace(part, media_type=part.media_type or convert.default_type(part)))
         named = {} if part.name is None else {"filename": part.name}
         return Content.from_dict({**said, "additional_properties": named})
     if own and isinstance(part, dict | Reasoning):
         with suppress(TypeError, ValueError):  # Who amended it may have put anything there.
             return Content.from_dict(_content(part))
-    text = part.text if isinstance(part, Text) else words.said(part)
+    text = part.text if isinstance(part, Text) else convert.part_as_text(part)
     return Content.from_text(text)
 
 
 def _shown_result(part: ToolResult) -> Content:
-    parts = words.result_parts(part.content)
+    parts = convert.result_parts(part.content)
     found = [_shown(one, own=False) for one in parts or ()]
     result: Any = [one for one in found if one is not None]
     if parts is None:
-        result = "" if part.content is None else words.spelled(part.content)
+        result = "" if part.content is None else convert.as_text(part.content)
     failure = "failed" if part.is_error else None
     return Content.from_function_result(part.call_id, result=result, exception=failure)
 
@@ -216,11 +216,11 @@ def _answer(content: Native) -> Any:
     shown = [one for one in parts if isinstance(one, Text | Media)]
     if len(shown) < len(items or ()) or not any(isinstance(one, Media) for one in shown):
         return content.get("result")
-    return words.result_content(parts)
+    return convert.result_content(parts)
 
 
 def _shows(part: AnyPart) -> bool:
-    return isinstance(part, ToolResult) and words.result_parts(part.content) is not None
+    return isinstance(part, ToolResult) and convert.result_parts(part.content) is not None
 
 
 def _media(uri: str, media_type: Any) -> AnyPart:
@@ -274,7 +274,7 @@ def _text(text: str) -> Native:
 
 def _result(part: ToolResult, style: str) -> Native:
     content = part.content
-    parts = words.result_parts(content) if SHOWING in style else None
+    parts = convert.result_parts(content) if SHOWING in style else None
     if parts is not None:
         content = "\n".join(one.text for one in parts if isinstance(one, Text) and one.text)
     said: Native = {"type": "function_result", "call_id": part.call_id, "result": content}

@@ -25,12 +25,12 @@ from pydantic.alias_generators import to_camel
 from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import message_of, native_of
 from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.codec import check_json
-from ledgerstone.commands.nodes import GetMessage, ReadMessages
+from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import Corrupt, InvalidValue, SessionDeleted, SessionRetired
 from ledgerstone.intake.memories import new_memory
@@ -76,23 +76,10 @@ class Imported:
     """Sessions, events and states that were left out: they are none, or no store takes them."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """One import: from where, to where, and how."""
-
-    store: AnyStore
-    source: Source
-    skip_unreadable: bool
-    done: Imported
-
-    def skip(self, error: Corrupt) -> None:
-        """Count what cannot be read, or refuse it."""
-        if not self.skip_unreadable:
-            raise error
-        self.done.unreadable += 1
+AdkTransfer: TypeAlias = Transfer[Source, Imported]
 
 
-def import_sessions(
+async def _import(
     store: AnyStore,
     source: str | Path,
     *,
@@ -108,24 +95,14 @@ def import_sessions(
     stays, and is known next time.
     """
     with closing(Source(source)) as opened:
-        job = Job(store, opened, skip_unreadable, Imported())
-        Faces(store).now(_run(job, only, progress))
-        return job.done
+        transfer = AdkTransfer(store, opened, skip_unreadable, Imported())
+        await _sessions(transfer, only, progress)
+        if only is None:
+            await _shared_states(transfer)
+        return transfer.done
 
 
-async def aimport_sessions(
-    store: AnyStore,
-    source: str | Path,
-    *,
-    only: Only | None = None,
-    skip_unreadable: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
-    """The same, for a program with an event loop."""
-    with closing(Source(source)) as opened:
-        job = Job(store, opened, skip_unreadable, Imported())
-        await Faces(store).later(_run(job, only, progress))
-        return job.done
+import_sessions, aimport_sessions = in_both_ways(_import)
 
 
 def check_source(source: str | Path) -> None:
@@ -133,39 +110,43 @@ def check_source(source: str | Path) -> None:
     Source(source).close()
 
 
-async def _run(job: Job, only: Only | None, progress: Progress | None) -> None:
-    chosen = (key for key in job.source.sessions() if only is None or only(*key))
+async def _sessions(transfer: AdkTransfer, only: Only | None, progress: Progress | None) -> None:
+    chosen = (key for key in transfer.source.sessions() if only is None or only(*key))
     for count, key in enumerate(chosen, start=1):
-        await _session(job, key)
+        await _session(transfer, key)
         if progress is not None:
             progress(key[2], count)
-    if only is not None:
-        return
-    for app, text in job.source.app_states():
-        state = _state(job, text, "app_states", app)
-        job.done.app_values += await _share(job, app_space(app), state, ("app_states", app))
-    for app, user, text in job.source.user_states():
-        state = _state(job, text, "user_states", user)
+
+
+async def _shared_states(transfer: AdkTransfer) -> None:
+    """What the sessions of an app or of a user share."""
+    for app, text in transfer.source.app_states():
+        state = _state(transfer, text, "app_states", app)
+        transfer.done.app_values += await _share(
+            transfer, app_space(app), state, ("app_states", app)
+        )
+    for app, user, text in transfer.source.user_states():
+        state = _state(transfer, text, "user_states", user)
         row = ("user_states", user)
-        job.done.user_values += await _share(job, user_space(app, user), state, row)
+        transfer.done.user_values += await _share(transfer, user_space(app, user), state, row)
 
 
-def _state(job: Job, text: Any, table: str, key: str) -> dict[str, Any]:
+def _state(transfer: AdkTransfer, text: Any, table: str, key: str) -> dict[str, Any]:
     """A stored state; empty for one that is left out."""
     try:
         state = json_object(text, table, key, "state")
         check_json(state, "state")
     except Corrupt as error:
-        job.skip(error)
+        transfer.skip(error)
         return {}
     except InvalidValue as error:
-        job.skip(Corrupt(table, key, error.field, error.reason))
+        transfer.skip(Corrupt(table, key, error.field, error.reason))
         return {}
     return state
 
 
 async def _share(
-    job: Job, space: tuple[str, ...], state: dict[str, Any], row: tuple[str, str]
+    transfer: AdkTransfer, space: tuple[str, ...], state: dict[str, Any], row: tuple[str, str]
 ) -> int:
     """Values of an app or a user; the store's own are newer."""
     changes = []
@@ -173,32 +154,32 @@ async def _share(
         try:
             new_memory(space, key, value)
         except InvalidValue as error:
-            job.skip(Corrupt(*row, f"state[{key!r:.64}]", error.reason))
+            transfer.skip(Corrupt(*row, f"state[{key!r:.64}]", error.reason))
             continue
         changes.append(Remember(space, key, value, if_absent=True))
     if changes:
-        await of(job.store.memories.batch(changes))
+        await of(transfer.store.memories.batch(changes))
     return len(changes)
 
 
-async def _session(job: Job, key: Key) -> None:
-    found = job.source.session(key)
+async def _session(transfer: AdkTransfer, key: Key) -> None:
+    found = transfer.source.session(key)
     if found is None:
         return
     try:
-        if await _bring(job, key, *found):
-            job.done.sessions += 1
+        if await _bring(transfer, key, *found):
+            transfer.done.sessions += 1
         else:
-            job.done.continued += 1
+            transfer.done.continued += 1
     except (SessionDeleted, SessionRetired):
-        job.done.continued += 1
+        transfer.done.continued += 1
     except InvalidValue as error:
-        job.skip(Corrupt("sessions", key[2], error.field, error.reason))
+        transfer.skip(Corrupt("sessions", key[2], error.field, error.reason))
 
 
-async def _bring(job: Job, key: Key, text: Any, created_us: int) -> bool:
+async def _bring(transfer: AdkTransfer, key: Key, text: Any, created_us: int) -> bool:
     """All of a session that is not there yet; False when it went on in the store."""
-    store = job.store
+    store = transfer.store
     app, user, name = key[0], key[1], key[2].strip()
     if not name:
         raise InvalidValue("id", "must not be empty")
@@ -206,65 +187,68 @@ async def _bring(job: Job, key: Key, text: Any, created_us: int) -> bool:
     head, last = await of(
         store.read(GetHead(tenant=tenant, id=id), ReadMessages(tenant=tenant, session=id, last=1))
     )
-    if last and not job.source.has(key, last[0].id):
+    if last and not transfer.source.has(key, last[0].id):
         return False
-    state = _state(job, text, "sessions", key[2])
+    state = _state(transfer, text, "sessions", key[2])
     made = Session(id=id, app=app, user=user, metadata=metadata_of(id, name), created_us=created_us)
-    await _write(job, made, _messages(job, key), state, 0 if head is None else head.revision)
+    await _write(
+        transfer, made, _messages(transfer, key), state, 0 if head is None else head.revision
+    )
     return True
 
 
 async def _write(
-    job: Job, session: Session, messages: Iterator[Message], state: dict[str, Any], revision: int
+    transfer: AdkTransfer,
+    session: Session,
+    messages: Iterator[Message],
+    state: dict[str, Any],
+    revision: int,
 ) -> None:
     """So many events with each commit; with the last of them the state."""
     # Of the session's own layer: prefixed keys have no place there, and would change the others.
     own = states.layers_of(state).session
     is_new = not revision
-    part = await _absent(job, session.id, messages, is_new=is_new)
+    part = await _absent(transfer, session.id, messages, is_new=is_new)
     while part or not revision:
-        following = await _absent(job, session.id, messages, is_new=is_new)
-        turn = job.store.turns.begin(session.id, create=session, expected_revision=revision)
+        following = await _absent(transfer, session.id, messages, is_new=is_new)
+        turn = transfer.store.turns.begin(session.id, create=session, expected_revision=revision)
         turn.warns = False
         turn.add(*part)
         if not following:
             states.put(turn, session.app, session.user or "", own)
         revision = (await of(turn.commit())).revision
-        job.done.events += len(part)
+        transfer.done.events += len(part)
         part = following
 
 
 async def _absent(
-    job: Job, session: str, messages: Iterator[Message], *, is_new: bool
+    transfer: AdkTransfer, session: str, messages: Iterator[Message], *, is_new: bool
 ) -> list[Message]:
     """The next events that the store does not have; none at the end.
 
     Each is looked for: the source orders them by their times, so one that came late stands among
     those that are there, and one that was taken back in the store must not come again.
     """
-    tenant = job.store.tenant or ""
     while part := list(islice(messages, CHUNK)):
         if is_new:
             return part
-        asked = (GetMessage(tenant=tenant, session=session, id=one.id) for one in part)
-        there = await of(job.store.read(*asked))
-        absent = [one for one, known in zip(part, there, strict=True) if known is None]
-        job.done.known += len(part) - len(absent)
+        absent = await transfer.absent(session, part)
+        transfer.done.known += len(part) - len(absent)
         if absent:
             return absent
     return []
 
 
-def _messages(job: Job, key: Key) -> Iterator[Message]:
-    version = job.source.version
-    for row in job.source.events(key):
+def _messages(transfer: AdkTransfer, key: Key) -> Iterator[Message]:
+    version = transfer.source.version
+    for row in transfer.source.events(key):
         try:
             message = _message(row, version)
         except Corrupt as error:
-            job.skip(error)
+            transfer.skip(error)
             continue
         if version == 0 and row.get("actions") is not None:
-            job.done.actions_left += 1
+            transfer.done.actions_left += 1
         yield message
 
 

@@ -7,11 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ledgerstone.adapters.importing.sources import (
-    check_columns,
-    columns,
-    open_source,
-)
+from ledgerstone.adapters.importing.sources import Tables, check_columns, columns, open_source
 from ledgerstone.errors import SchemaTooNew
 
 NEWEST = 1
@@ -25,19 +21,11 @@ _NEEDED = {
 }
 
 
-class Source:
+class Source(Tables):
     """The sessions of a database. `version` 0 has its actions pickled: nobody looks at those."""
 
     def __init__(self, source: str | Path) -> None:
-        self._reader = open_source(source, TEXTS, TEXTS)
-        try:
-            self.version = self._check()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._reader.close()
+        super().__init__(open_source(source, TEXTS, TEXTS))
 
     def sessions(self) -> list[tuple[str, str, str]]:
         """The keys of all of them."""
@@ -65,8 +53,7 @@ class Source:
         """Names of apps and users, and what their sessions share, as it is stored."""
         return self._reader.ask("user_states")
 
-    def _check(self) -> int:
-        """Which version it is; refuses what is not ADK's, or newer."""
+    def _check(self) -> None:
         for table, needed in _NEEDED.items():
             check_columns(self._reader, table, needed, OF)
         if columns(self._reader, "adk_internal_metadata"):
@@ -74,7 +61,7 @@ class Source:
                 if value not in ("0", "1"):
                     number = int(value) if str(value).isdigit() else NEWEST + 1
                     raise SchemaTooNew(f"{self._reader.name} (sessions of ADK)", number, NEWEST)
-        return 1 if "event_data" in columns(self._reader, "events") else 0
+        self.version = 1 if "event_data" in columns(self._reader, "events") else 0
 
 
 def seconds(value: Any) -> float:

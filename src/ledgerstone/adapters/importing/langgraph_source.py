@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from langgraph.checkpoint.serde.types import TASKS
 
 from ledgerstone.adapters.importing.sources import (
-    Reader,
+    Tables,
     check_columns,
     is_server,
     json_object,
@@ -56,21 +56,13 @@ class Write(NamedTuple):
     data: Any
 
 
-class Source:
+class Source(Tables):
     """The threads of a database, of either kind; values are opened under a strict allow-list."""
 
     def __init__(self, source: str | Path, opaques: Opaques) -> None:
         self._opaques = opaques
         self._server = is_server(source)
-        self._reader: Reader = open_source(source, "langgraph_sqlite.sql", "langgraph_postgres.sql")
-        try:
-            self._writes = self._check()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._reader.close()
+        super().__init__(open_source(source, "langgraph_sqlite.sql", "langgraph_postgres.sql"))
 
     def threads(self) -> Iterator[str]:
         """The names of all of them, some read at a time."""
@@ -162,14 +154,14 @@ class Source:
             reason = f"not readable: {type(error).__name__}"
             raise Corrupt(table, path, "value", reason) from None
 
-    def _check(self) -> str:
-        """The statement that reads writes; refuses what is not LangGraph's, or newer."""
+    def _check(self) -> None:
         writes = "checkpoint_writes" if self._server else "writes"
         check_columns(self._reader, "checkpoints", (*_CHECKPOINT, "metadata"), OF)
         value = "blob" if self._server else "value"
         found = check_columns(self._reader, writes, (*_WRITE, value), OF)
         if not self._server:
-            return "writes" if "task_path" in found else "old_writes"
+            self._writes = "writes" if "task_path" in found else "old_writes"
+            return
         needed = ("thread_id", "checkpoint_ns", "channel", "version", "type", "blob")
         check_columns(self._reader, "checkpoint_blobs", needed, OF)
         check_columns(self._reader, writes, ("task_path",), OF)
@@ -180,7 +172,7 @@ class Source:
                 f"{self._reader.name}: tables of version {migration}, {NEWEST_MIGRATION} is known",
                 hint="they are of a newer langgraph-checkpoint-postgres",
             )
-        return "writes"
+        self._writes = "writes"
 
 
 def _is_object(value: Any, key: str, field: str) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress
 from ledgerstone.adapters.importing.langgraph_source import Key, Source, Stored, Write
 from ledgerstone.adapters.langgraph.opaques import PICKLE, Opaques, strict_serde
 from ledgerstone.adapters.langgraph.saver import LedgerSaver
@@ -72,13 +71,13 @@ def import_sessions(
     opaques = Opaques(strict_serde(allow))
     saver = LedgerSaver(store, allow=allow, cache_bytes=CACHE_BYTES)
     with closing(Source(source, opaques)) as opened:
-        job = _Job(store, opened, saver, skip_unreadable)
+        threads = _ThreadImport(store, opened, saver, skip_unreadable)
         for thread in opened.threads():
             if only is None or only(thread):
-                job.bring(thread)
+                threads.bring(thread)
                 if progress is not None:
-                    progress(thread, job.done.sessions)
-        return job.done
+                    progress(thread, threads.done.sessions)
+        return threads.done
 
 
 def check_source(source: str | Path) -> None:
@@ -86,22 +85,21 @@ def check_source(source: str | Path) -> None:
     Source(source, Opaques(strict_serde())).close()
 
 
-class _Job:
-    """One import."""
-
+class _ThreadImport:
     def __init__(self, store: AnyStore, source: Source, saver: LedgerSaver, skip: bool) -> None:
         self.done = Imported()
         self._store = store
         self._faces = Faces(store)
         self._source = source
         self._saver = saver
-        self._skip = skip
+        self._skip_unreadable = skip
         self._begun = False
 
     def bring(self, thread: str) -> None:
         """All of a thread, the oldest checkpoint first."""
         if not thread:
-            self._try(_nameless)
+            hint = "LedgerSaver could not open it"
+            self._skip(NotSupported("a thread whose name is empty", hint=hint))
             return
         self._begun = False
         last_known: dict[str, Key] = {}
@@ -132,7 +130,9 @@ class _Job:
         return [one is not None for one in await of(self._store.read(*queries))]
 
     def _bring(self, key: Key) -> None:
-        stored = self._try(lambda: self._source.stored(key))
+        stored = None
+        with self._skipping():
+            stored = self._source.stored(key)
         if stored is None:
             return
         if not self._begun:
@@ -141,7 +141,8 @@ class _Job:
         # The writes first: then a checkpoint that is there has all of its writes.
         writes = self._bring_writes(key)
         try:
-            if self._try(lambda: self._put(key, stored)) is not None:
+            with self._skipping(), _within_limits(key):
+                self._put(key, stored)
                 self.done.checkpoints += 1
         except AlreadyExists:
             # It was there and was deleted, as a prune does it: it does not come back.
@@ -149,12 +150,11 @@ class _Job:
             return
         self.done.writes += writes
 
-    def _put(self, key: Key, stored: Stored) -> Any:
+    def _put(self, key: Key, stored: Stored) -> None:
         config = config_of(key.thread, key.ns, key.parent or "")
         checkpoint: Any = with_numbers(stored.checkpoint, key)
         metadata: Any = stored.metadata
-        with _within_limits(key):
-            return self._saver.put(config, checkpoint, metadata, checkpoint["channel_versions"])
+        self._saver.put(config, checkpoint, metadata, checkpoint["channel_versions"])
 
     async def _begin(self, key: Key, stored: Stored) -> None:
         """The session of a thread, begun when its first checkpoint was made."""
@@ -173,35 +173,32 @@ class _Job:
         for (path, task), group in groupby(rows, key=lambda one: (one.path, one.task)):
             values = []
             for one in in_place(list(group)):
-                read = self._try(partial(self._value, one, key))
-                if read is not None:
-                    values.append(read)
+                with self._skipping():
+                    values.append((one.channel, self._source.value(one, key)))
             if values:
-                count += self._try(partial(self._put_writes, key, values, task, path)) or 0
+                with self._skipping(), _within_limits(key):
+                    config = config_of(key.thread, key.ns, key.id)
+                    self._saver.put_writes(config, values, task, path)
+                    count += len(values)
         return count
 
-    def _put_writes(self, key: Key, values: list[tuple[str, Any]], task: str, path: str) -> int:
-        with _within_limits(key):
-            self._saver.put_writes(config_of(key.thread, key.ns, key.id), values, task, path)
-        return len(values)
-
-    def _value(self, one: Write, key: Key) -> tuple[str, Any]:
-        return one.channel, self._source.value(one, key)
-
-    def _try(self, work: Callable[[], Any]) -> Any:
-        """What it answers; None for what may be left out, which is counted."""
+    @contextmanager
+    def _skipping(self) -> Iterator[None]:
         try:
-            return work()
+            yield
         except (NotSupported, Corrupt) as error:
-            if not self._skip:
-                raise
-            if isinstance(error, Corrupt):
-                self.done.damaged += 1
-            elif error.capability.startswith(f"opening {PICKLE}"):
-                self.done.pickled += 1
-            else:
-                self.done.refused += 1
-            return None
+            self._skip(error)
+
+    def _skip(self, error: NotSupported | Corrupt) -> None:
+        """Count what may be left out, or refuse it."""
+        if not self._skip_unreadable:
+            raise error
+        if isinstance(error, Corrupt):
+            self.done.damaged += 1
+        elif error.capability.startswith(f"opening {PICKLE}"):
+            self.done.pickled += 1
+        else:
+            self.done.refused += 1
 
 
 @contextmanager
@@ -211,10 +208,6 @@ def _within_limits(key: Key) -> Iterator[None]:
         yield
     except InvalidValue as error:
         raise NotSupported(f"checkpoint {key.id} of thread {key.thread!r:.64}: {error}") from error
-
-
-def _nameless() -> None:
-    raise NotSupported("a thread whose name is empty", hint="LedgerSaver could not open it")
 
 
 def in_place(writes: list[Write]) -> list[Write]:

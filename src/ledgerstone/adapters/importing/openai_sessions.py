@@ -19,13 +19,12 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing import openai_usage
-from ledgerstone.adapters.importing.frame import Progress
+from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.adapters.openai_agents_items import kept
-from ledgerstone.commands.nodes import GetMessage
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session
@@ -51,24 +50,14 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Job:
-    """One import: from where, to where, and how."""
+class OpenAITransfer(Transfer[Source, Imported]):
+    """One import, and what the file does not say of its sessions."""
 
-    store: AnyStore
-    source: Source
     app: str
     model: str
-    skip_unreadable: bool
-    done: Imported
-
-    def skip(self, error: Corrupt) -> None:
-        """Count what cannot be read, or refuse it."""
-        if not self.skip_unreadable:
-            raise error
-        self.done.unreadable += 1
 
 
-def import_sessions(
+async def _import(
     store: AnyStore,
     source: str | Path,
     *,
@@ -90,28 +79,18 @@ def import_sessions(
     written before an error stays, and counts as known next time.
     """
     with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, model, skip_unreadable, Imported())
-        Faces(store).now(_run(job, only, progress))
-        return job.done
+        transfer = OpenAITransfer(store, opened, skip_unreadable, Imported(), app, model)
+        for session, created_us in opened.sessions():
+            if (only is not None and not only(session)) or not _is_valid_id(transfer, session):
+                continue
+            await _session(transfer, Session(id=session, app=app, created_us=created_us))
+            transfer.done.sessions += 1
+            if progress is not None:
+                progress(session, transfer.done.sessions)
+        return transfer.done
 
 
-async def aimport_sessions(
-    store: AnyStore,
-    source: str | Path,
-    *,
-    sessions_table: str = SESSIONS,
-    messages_table: str = MESSAGES,
-    only: Callable[[str], bool] | None = None,
-    app: str = "",
-    model: str = openai_usage.UNKNOWN,
-    skip_unreadable: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
-    """The same, for a program with an event loop."""
-    with closing(Source(source, sessions_table, messages_table)) as opened:
-        job = Job(store, opened, app, model, skip_unreadable, Imported())
-        await Faces(store).later(_run(job, only, progress))
-        return job.done
+import_sessions, aimport_sessions = in_both_ways(_import)
 
 
 def check_source(source: str | Path) -> None:
@@ -119,72 +98,64 @@ def check_source(source: str | Path) -> None:
     Source(source).close()
 
 
-async def _run(job: Job, only: Callable[[str], bool] | None, progress: Progress | None) -> None:
-    for session, created_us in job.source.sessions():
-        if (only is not None and not only(session)) or not _has_place(job, session):
-            continue
-        await _session(job, Session(id=session, app=job.app, created_us=created_us))
-        job.done.sessions += 1
-        if progress is not None:
-            progress(session, job.done.sessions)
-
-
-def _has_place(job: Job, session: str) -> bool:
+def _is_valid_id(transfer: OpenAITransfer, session: str) -> bool:
     """Whether a store takes such an id; InvalidValue unless it may be left out."""
     try:
         ids.check_id(session, "session_id")
     except InvalidValue:
-        if not job.skip_unreadable:
+        if not transfer.skip_unreadable:
             raise
-        job.done.unreadable += 1
+        transfer.done.unreadable += 1
         return False
     return True
 
 
-async def _session(job: Job, made: Session) -> None:
-    names = job.source.branches(made.id)
+async def _session(transfer: OpenAITransfer, made: Session) -> None:
+    names = transfer.source.branches(made.id)
     if names:
-        await _branches(job, made, names)
+        await _branches(transfer, made, names)
     else:
-        for rows in job.source.rows(made.id):
-            await _append(job, made, MAIN, _messages(job, made.id, MAIN, rows))
+        for rows in transfer.source.rows(made.id):
+            await _append(transfer, made, MAIN, _messages(transfer, made.id, MAIN, rows))
     # Also when it holds nothing.
-    await _ensure(job, made)
-    await _usage(job, made)
+    await _ensure(transfer, made)
+    await _usage(transfer, made)
 
 
-async def _usage(job: Job, made: Session) -> None:
-    turns = job.source.usage(made.id)
-    known = await openai_usage.recorded(job.store, made.id) if turns else {}
+async def _usage(transfer: OpenAITransfer, made: Session) -> None:
+    turns = transfer.source.usage(made.id)
+    known = await openai_usage.recorded(transfer.store, made.id) if turns else {}
     for turn in turns:
         try:
-            is_new = await openai_usage.record(job.store, made, job.model, turn, known)
+            is_new = await openai_usage.record(transfer.store, made, transfer.model, turn, known)
         except Corrupt as error:
-            job.skip(error)
+            transfer.skip(error)
         else:
-            job.done.usages += is_new
+            transfer.done.usages += is_new
 
 
-async def _ensure(job: Job, made: Session) -> None:
-    if await of(job.store.sessions.get(made.id)) is None:
-        await of(job.store.messages.append(made.id, create=made))
+async def _ensure(transfer: OpenAITransfer, made: Session) -> None:
+    if await of(transfer.store.sessions.get(made.id)) is None:
+        await of(transfer.store.messages.append(made.id, create=made))
 
 
-async def _branches(job: Job, made: Session, names: Sequence[str]) -> None:
+async def _branches(transfer: OpenAITransfer, made: Session, names: Sequence[str]) -> None:
     """Each branch from where it left one that is there already."""
     session, paths = made.id, list[Way]()
-    there = {one.name for one in await of(job.store.branches.list(session))} | {MAIN}
+    there = {one.name for one in await of(transfer.store.branches.list(session))} | {MAIN}
     for name in names:
-        rows = job.source.branch_rows(session, name)
+        rows = transfer.source.branch_rows(session, name)
         shared = max((_shared(path, rows) for path in paths), key=len, default=[])
-        own = _messages(job, session, name, rows[len(shared) :])
+        own = _messages(transfer, session, name, rows[len(shared) :])
         if name not in there:
             before = [id for _, id in shared if id is not None]
-            await _ensure(job, made)
-            await of(job.store.branches.create(session, name, at=before[-1] if before else None))
-        job.done.branches += name != MAIN
+            await _ensure(transfer, made)
+            await of(
+                transfer.store.branches.create(session, name, at=before[-1] if before else None)
+            )
+        transfer.done.branches += name != MAIN
         for first in range(0, len(own), CHUNK):
-            await _append(job, made, name, own[first : first + CHUNK])
+            await _append(transfer, made, name, own[first : first + CHUNK])
         paths.append([*shared, *((row.number, one.id if one else None) for row, one in own)])
 
 
@@ -199,34 +170,34 @@ def _shared(path: Way, rows: Sequence[Row]) -> Way:
 
 
 async def _append(
-    job: Job, made: Session, branch: str, found: Sequence[tuple[Row, Message | None]]
+    transfer: OpenAITransfer,
+    made: Session,
+    branch: str,
+    found: Sequence[tuple[Row, Message | None]],
 ) -> None:
     """One commit for those that are not there."""
     messages = [one for _, one in found if one is not None]
-    tenant = job.store.tenant or ""
-    queries = [GetMessage(tenant=tenant, id=one.id, session=made.id) for one in messages]
-    there = await of(job.store.read(*queries)) if queries else []
-    fresh = [one for one, old in zip(messages, there, strict=True) if old is None]
+    fresh = await transfer.absent(made.id, messages)
     if fresh:
-        await of(job.store.messages.append(made.id, *fresh, branch=branch, create=made))
-    job.done.messages += len(fresh)
-    job.done.known += len(messages) - len(fresh)
+        await of(transfer.store.messages.append(made.id, *fresh, branch=branch, create=made))
+    transfer.done.messages += len(fresh)
+    transfer.done.known += len(messages) - len(fresh)
 
 
 def _messages(
-    job: Job, session: str, branch: str, rows: Sequence[Row]
+    transfer: OpenAITransfer, session: str, branch: str, rows: Sequence[Row]
 ) -> list[tuple[Row, Message | None]]:
     """Rows as messages; None for one that is left out."""
     found: list[tuple[Row, Message | None]] = []
     for row in rows:
         try:
-            made = _message(job.source.table, row)
+            made = _message(transfer.source.table, row)
         except Corrupt as error:
-            job.skip(error)
+            transfer.skip(error)
             found.append((row, None))
             continue
         # With time and text: the rows of another file have the same numbers.
-        origin = ("openai-agents", job.source.table, session, branch, str(row.number))
+        origin = ("openai-agents", transfer.source.table, session, branch, str(row.number))
         name = ids.derive(*origin, str(row.created_us), str(row.data))
         found.append((row, replace(made, id=name)))
     return found

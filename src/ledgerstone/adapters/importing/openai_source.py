@@ -12,6 +12,7 @@ from ledgerstone.adapters.importing.openai_usage import TABLE as USAGE
 from ledgerstone.adapters.importing.openai_usage import Turn
 from ledgerstone.adapters.importing.sources import (
     File,
+    Tables,
     check_columns,
     columns,
     is_server,
@@ -43,7 +44,7 @@ class Row(NamedTuple):
     created_us: int
 
 
-class Source:
+class Source(Tables):
     """The sessions of a file; the names of its tables may have been chosen."""
 
     def __init__(
@@ -55,27 +56,23 @@ class Source:
         if is_server(source):
             raise NotSupported("sessions of openai-agents from a server", hint="give a SQLite file")
         self.table = messages_table
-        tables = {SESSIONS: sessions_table, MESSAGES: messages_table}
-        self._reader = File(source, {name: _put_in(one, tables) for name, one in _TEXTS.items()})
-        try:
-            self._more = {one for one in (STRUCTURE, USAGE) if self._is_about(one, tables)}
-            for table, needed in _NEEDED.items():
-                if table in tables or table in self._more:
-                    check_columns(self._reader, tables.get(table, table), needed, OF)
-        except BaseException:
-            self.close()
-            raise
+        self._names = {SESSIONS: sessions_table, MESSAGES: messages_table}
+        texts = {name: _put_in(one, self._names) for name, one in _TEXTS.items()}
+        super().__init__(File(source, texts))
 
-    def close(self) -> None:
-        self._reader.close()
+    def _check(self) -> None:
+        self._more = {one for one in (STRUCTURE, USAGE) if self._is_about(one)}
+        for table, needed in _NEEDED.items():
+            if table in self._names or table in self._more:
+                check_columns(self._reader, self._names.get(table, table), needed, OF)
 
-    def _is_about(self, table: str, tables: dict[str, str]) -> bool:
+    def _is_about(self, table: str) -> bool:
         """Whether the file has this table of an AdvancedSQLiteSession, and for these two tables.
 
         A file has it once, but may have sessions under other names of tables.
         """
         owners = {str(name).lower() for (name,) in self._reader.ask("owners", table)}
-        known = {name.lower() for name in tables.values()}
+        known = {name.lower() for name in self._names.values()}
         return bool(columns(self._reader, table)) and owners <= known
 
     def sessions(self) -> list[tuple[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,6 +127,25 @@ def json_object(value: Any, table: str, key: str, field: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Corrupt(table, key, field, f"an object expected, got {type(value).__name__}")
     return value
+
+
+class Tables(ABC):
+    """Tables of another library, checked when they are opened."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._reader.close()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse tables of something else, or of a newer version."""
 
 
 class File:

@@ -28,7 +28,7 @@ from ledgerstone.adapters.langgraph.writing import Writing, given_of
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import InvalidValue, SessionNotFound
-from ledgerstone.formats.keeping import NATIVE
+from ledgerstone.formats.natives import NATIVE
 from ledgerstone.ids import check_id
 from ledgerstone.records.nodes import MESSAGE, Node
 

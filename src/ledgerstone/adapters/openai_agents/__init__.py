@@ -12,8 +12,10 @@ from ledgerstone.adapters.versions import require
 
 require("openai-agents", (0, 20), (0, 25), "openai-agents")
 
-from ledgerstone.adapters.openai_agents.compacting import CompactingLedgerSession  # noqa: E402
-from ledgerstone.adapters.openai_agents.hooks import LedgerHooks  # noqa: E402
-from ledgerstone.adapters.openai_agents.session import LedgerSession  # noqa: E402
+from ledgerstone.adapters.openai_agents.session import (  # noqa: E402
+    CompactingLedgerSession,
+    LedgerSession,
+)
+from ledgerstone.adapters.openai_agents.usage import LedgerHooks  # noqa: E402
 
 __all__ = ["CompactingLedgerSession", "LedgerHooks", "LedgerSession"]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields, replace
-from typing import Any, ParamSpec, TypeVar
+from inspect import isawaitable
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from agents import FunctionTool, RunState, SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
 from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.openai_agents import left, states, usage
-from ledgerstone.adapters.openai_agents import place as at
-from ledgerstone.adapters.openai_agents.place import Place, Snapshot
-from ledgerstone.adapters.openai_agents.recent import Recent
-from ledgerstone.adapters.openai_agents.settling import settled
+from ledgerstone.adapters.openai_agents import states, unfinished_calls, usage
+from ledgerstone.adapters.openai_agents.history import LIMIT_MAX, BranchHistory, Snapshot, settled
+from ledgerstone.adapters.openai_agents.read_cache import ReadCache
 from ledgerstone.adapters.openai_agents.tools import once
 from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
 from ledgerstone.errors import InvalidValue
@@ -29,6 +28,7 @@ ON_CLEAR = ("tombstone", "purge")
 S = TypeVar("S", bound="LedgerSession")
 T = TypeVar("T")
 P = ParamSpec("P")
+Compact: TypeAlias = Callable[[list[Item]], Awaitable[list[Item] | None] | list[Item] | None]
 
 
 class LedgerSession:
@@ -61,19 +61,21 @@ class LedgerSession:
         made = Session(
             id=self.session_id, tenant=store.tenant or "", user=user, app=app, title=title
         )
-        self._place = Place(store, self.session_id, checks.branch_name(branch), lease, made)
-        self._guarded = left.Guarded()
-        self._recent = Recent()
+        self._history = BranchHistory(
+            store, self.session_id, checks.branch_name(branch), lease, made
+        )
+        self._tracker = unfinished_calls.CallTracker()
+        self._cache = ReadCache()
         self._is_owner = user is None
 
     @property
     def store(self) -> AnyStore:
         """Where it is kept; closing it is up to who opened it."""
-        return self._place.store
+        return self._history.store
 
     @property
     def branch_name(self) -> str:
-        return self._place.branch
+        return self._history.branch
 
     async def get_items(self, limit: int | None = None, *, wrapper: object = None) -> list[Any]:
         """The newest `limit` items, oldest first; all when neither it nor the settings say one.
@@ -87,10 +89,10 @@ class LedgerSession:
             # A Runner asks for its history. When it looks back at what it wrote, it gives a limit;
             # so it may for the history, but then no model has answered yet.
             if usual or not getattr(run, "requests", 1):
-                self._guarded.begins(run)
+                self._tracker.run_begins(run)
         if most is None or most < 0:
-            return await self._read(self._recent.read, self._place)
-        return await self._read(at.last, self._place, most)
+            return await self._read(self._cache.read, self._history)
+        return await self._read(self._history.last, most)
 
     async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
         """Append them in one commit, all or none.
@@ -98,18 +100,18 @@ class LedgerSession:
         InvalidValue names the item and the path in it that is not JSON. Otherwise as
         `messages.append`: LeaseHeld, Fenced, SessionDeleted, BranchNotFound.
         """
-        messages = self._guarded.named(kept(items))
+        messages = self._tracker.with_ids(kept(items))
         if messages:
             await self._write(self._add, messages)
 
     async def pop_item(self, *, wrapper: object = None) -> Any:
         """Take the newest item off and return it; None when there is none."""
-        return await self._write(at.pop, self._place)
+        return await self._write(self._history.pop)
 
     async def clear_session(self, *, wrapper: object = None) -> None:
         """Start over, as `on_clear` says."""
         purge = self._on_clear == "purge" and self.branch_name == "main"
-        await self._write(at.clear, self._place, purge=purge)
+        await self._write(self._history.clear, purge=purge)
 
     def branch(self: S, name: str) -> S:
         """This session on another branch, without I/O; a branch that is not there is empty, and
@@ -117,10 +119,10 @@ class LedgerSession:
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._place = replace(self._place, branch=checks.branch_name(name))
+        twin._history = replace(self._history, branch=checks.branch_name(name))
         # What is known about calls is shared: the tools may be wrapped by either.
-        twin._guarded = replace(self._guarded, checked=False)
-        twin._recent = Recent()
+        twin._tracker = replace(self._tracker, checked=False)
+        twin._cache = ReadCache()
         return twin
 
     async def create_branch(self: S, name: str, *, items: int | None = None) -> S:
@@ -134,7 +136,7 @@ class LedgerSession:
 
     async def branches(self) -> list[str]:
         """The names of the branches, main first; empty when there is no session yet."""
-        return await self._read(_branches, self._place)
+        return await self._read(_branches, self._history)
 
     async def record_usage(self, result: Any, *, model: str | None = None) -> None:
         """Keep what the model calls of a run used; calls that were kept before are not kept twice.
@@ -147,7 +149,7 @@ class LedgerSession:
 
     async def keep_usage(self, entry: usage.Entry) -> None:
         """Keep what one model call used; LedgerHooks does this for you."""
-        await self._write(usage.record, self._place, entry)
+        await self._write(usage.record, self._history, entry)
 
     async def save_state(
         self,
@@ -168,7 +170,7 @@ class LedgerSession:
         state = given if isinstance(given, RunState) else given.to_state()
         asked = states.questions(state, reason=reason, expires_s=expires_s)
         data = state.to_json(**how) if asked else None
-        return await self._write(states.save, self._place, data, asked)
+        return await self._write(states.save, self._history, data, asked)
 
     async def load_state(
         self, agent: Any, *, rewind: bool = False, **how: Any
@@ -180,15 +182,15 @@ class LedgerSession:
         back to where the state was saved, if that is still there. NotSupported for edited
         arguments of a tool that is not wrapped by `once`.
         """
-        saved = await self._write(states.load, self._place, rewind=rewind)
+        saved = await self._write(states.load, self._history, rewind=rewind)
         if saved is None:
             return None
         state = await RunState.from_json(agent, saved.state, **how)
         approved = states.decide(state, saved.tickets)
         # Last, so that a state which cannot be gone on with takes nothing away.
-        await self._write(states.rewind, self._place, saved)
-        self._guarded.resumed.update(states.called(saved.state))
-        self._guarded.approved.update(approved)
+        await self._write(states.rewind, self._history, saved)
+        self._tracker.resumed.update(states.called(saved.state))
+        self._tracker.approved.update(approved)
         return state
 
     def once(self, tool: FunctionTool) -> FunctionTool:
@@ -200,7 +202,7 @@ class LedgerSession:
         Results that a dead process or a cancelled run left behind are a Conflict until `recover`
         was called.
         """
-        return once(tool, self._place, self._faces, self._guarded)
+        return once(tool, self._history, self._faces, self._tracker)
 
     async def recover(self) -> list[Execution]:
         """After a crash, before the next run: tell the history what a dead process left behind.
@@ -210,13 +212,13 @@ class LedgerSession:
         decide with `store.executions.finish`, then call this again. Only for who knows that no
         other process works on the session, as the holder of its lease does.
         """
-        return await self._write(left.recover, self._place, self._guarded)
+        return await self._write(unfinished_calls.recover, self._history, self._tracker)
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> Snapshot:
         """For OpenAIResponsesCompactionSession: the newest items, to be replaced at once."""
-        leaf, found = await self._read(at.window, self._place, limit)
+        leaf, found = await self._read(self._history.window, limit)
         shown = found[-limit:] if limit > 0 else []
         parts = by_message(found)[len(found) - len(shown) :]
 
@@ -228,9 +230,9 @@ class LedgerSession:
             earlier = found[: len(found) - len(shown) + index]
             after = earlier[-1].id if earlier else None
             messages = kept([*rest, *output])
-            replaced = await self._write(at.replace_tail, self._place, after, messages, leaf)
+            replaced = await self._write(self._history.replace_tail, after, messages, leaf)
             if replaced and prune_prefix is not None:
-                await self._write(at.prune, self._place, after, prune_prefix)
+                await self._write(self._history.prune, after, prune_prefix)
             return replaced
 
         items = [item for part in parts for item in part]
@@ -238,7 +240,7 @@ class LedgerSession:
 
     async def _atomic_replace_items(self, items: list[Any]) -> bool:
         """For OpenAIResponsesCompactionSession: the whole history in one commit."""
-        await self._write(at.replace_all, self._place, kept(items))
+        await self._write(self._history.replace_all, kept(items))
         return True
 
     async def _read(
@@ -260,27 +262,54 @@ class LedgerSession:
     ) -> T:
         """Do the work unless the session is another user's."""
         if not self._is_owner:
-            self._is_owner = await at.is_owner(self._place, writes=writes)
+            self._is_owner = await self._history.is_owner(writes=writes)
         return await work(*args, **more)
 
     async def _add(self, messages: list[Message]) -> None:
-        await at.add(self._place, messages)
+        await self._history.add(messages)
         # Here, since the caller may have been cancelled meanwhile.
-        self._guarded.told(messages)
+        self._tracker.forget_stored(messages)
 
     async def _create_branch(self, name: str, items: int | None) -> None:
-        place = self._place
-        target = await at.tip(place) if items is None else await _after(place, items)
-        await of(place.store.branches.create(place.session, name, at=target, lease=place.lease))
+        history = self._history
+        target = await history.tip() if items is None else await _after(history, items)
+        create = history.store.branches.create
+        await of(create(history.session, name, at=target, lease=history.lease))
 
 
-async def _branches(place: Place) -> list[str]:
-    return [one.name for one in await of(place.store.branches.list(place.session))]
+class CompactingLedgerSession(LedgerSession):
+    """A LedgerSession with a summariser of your own, of any model.
+
+    `compact(items)` is asked after a run's answer was stored, unless a call waits for its result.
+    It returns the items that shall stand for the history from then on, or None to leave it. To
+    have OpenAI do it, wrap a plain LedgerSession in the SDK's OpenAIResponsesCompactionSession
+    instead.
+    """
+
+    def __init__(
+        self, store: AnyStore, session_id: str, *, compact: Compact, **options: Any
+    ) -> None:
+        super().__init__(store, session_id, **options)
+        self._compact = compact
+
+    async def run_compaction(self, args: Any = None, *, wrapper: object = None) -> None:
+        """Ask for shorter items and put them in place; what was written meanwhile wins."""
+        snapshot = await self._get_compaction_snapshot(LIMIT_MAX)
+        if not snapshot.items or _waits(snapshot.items):
+            return
+        answer = self._compact([dict(item) for item in snapshot.items])
+        shorter = await answer if isawaitable(answer) else answer
+        if shorter is not None:
+            await snapshot.replace_suffix(0, shorter)
 
 
-async def _after(place: Place, count: int) -> str | None:
+async def _branches(history: BranchHistory) -> list[str]:
+    return [one.name for one in await of(history.store.branches.list(history.session))]
+
+
+async def _after(history: BranchHistory, count: int) -> str | None:
     """The message that the first `count` items end with."""
-    found = await at.history(place)
+    found = await history.messages()
     ends: dict[int, str | None] = {0: None}
     total = 0
     for message, items in zip(found, by_message(found), strict=True):
@@ -321,3 +350,20 @@ def _settings(given: object) -> SessionSettings:
         return SessionSettings(**given)
     except ValueError as error:
         raise InvalidValue("session_settings", str(error)) from None
+
+
+def _waits(items: list[Item]) -> bool:
+    """Whether a call since the last input has no result yet, as when somebody is asked about it.
+
+    Its result will be told, and means nothing without the call.
+    """
+    told: set[object] = {None}
+    for item in reversed(items):
+        kind = str(item.get("type"))
+        if item.get("role") == "user":
+            break
+        if kind.endswith(("_output", "_response")):
+            told.update((item.get("call_id"), item.get("approval_request_id")))
+        elif item.get("id" if kind == "mcp_approval_request" else "call_id") not in told:
+            return True
+    return False

@@ -18,7 +18,7 @@ from agents import RunState
 from msgspec import UNSET
 
 from ledgerstone.adapters.faces import each, of
-from ledgerstone.adapters.openai_agents.place import Place, tip
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents.tools import Once, parsed
 from ledgerstone.clock import SystemClock
 from ledgerstone.errors import InvalidValue, LeafMoved, NotSupported
@@ -66,69 +66,77 @@ def questions(
     return found
 
 
-async def save(place: Place, data: dict[str, Any] | None, asked: list[Question]) -> list[Ticket]:
+async def save(
+    history: BranchHistory, data: dict[str, Any] | None, asked: list[Question]
+) -> list[Ticket]:
     """Keep a state in place of the one before; without one, only drop that."""
-    before = await _pending(place)
+    before = await _pending(history)
     if not before and data is None:
         return []
-    tickets = await _tickets(place, before)
+    tickets = await _tickets(history, before)
     known = _by_call(before, tickets)
-    if data is not None and len(before) == 1 and await _is_same(place, before[0], data):
-        await _withdraw(place, _left(tickets, known.values()))
+    if data is not None and len(before) == 1 and await _is_same(history, before[0], data):
+        await _withdraw(history, _to_withdraw(tickets, known.values()))
         return [known[one.call_id] for one in asked if one.call_id in known]
     kept = {
         one.call_id: known[one.call_id]
         for one in asked
         if one.call_id in known and _asks_the_same(known[one.call_id], one)
     }
-    left = _left(tickets, kept.values())
-    if data is None and not left:
-        await _drop(place, [node.id for node in before])
+    to_withdraw = _to_withdraw(tickets, kept.values())
+    if data is None and not to_withdraw:
+        await history.tombstone([node.id for node in before])
         return []
-    id, names = await _commit(place, data, asked, before, kept, left)
-    await _withdraw(place, left)
+    id, names = await _commit(history, data, asked, before, kept, to_withdraw)
+    await _withdraw(history, to_withdraw)
     if data is None:
-        await _drop(place, [id])
-    found = [await of(place.store.tickets.get(name)) for name in names.values()]
+        await history.tombstone([id])
+    found = [await of(history.store.tickets.get(name)) for name in names.values()]
     return [ticket for ticket in found if ticket is not None]
 
 
-async def _is_same(place: Place, old: Node, data: dict[str, Any]) -> bool:
+async def _is_same(history: BranchHistory, old: Node, data: dict[str, Any]) -> bool:
     """Whether this very state is kept, and for the place where the branch stands now."""
-    return _text(old.body["state"]) == _text(data) and (old.parent or None) == await tip(place)
+    return _text(old.body["state"]) == _text(data) and (old.parent or None) == await history.tip()
 
 
-async def load(place: Place, *, rewind: bool) -> Saved | None:
+async def load(history: BranchHistory, *, rewind: bool) -> Saved | None:
     """The state that is kept for the branch; LeafMoved when that stands elsewhere by now, unless
     the caller is going to `rewind` it.
     """
-    pending = await _pending(place)
-    tickets = await _tickets(place, pending)
+    pending = await _pending(history)
+    tickets = await _tickets(history, pending)
     known = _by_call(pending, tickets)
-    await _withdraw(place, _left(tickets, known.values()))
+    await _withdraw(history, _to_withdraw(tickets, known.values()))
     if not pending or pending[0].body["state"] is None:
         return None
     node = pending[0]
-    leaf = await tip(place)
+    leaf = await history.tip()
     saved_at = node.parent or None
     if leaf != saved_at and not rewind:
-        raise LeafMoved(place.branch, saved_at, leaf)
-    tickets = await _in_time(place, pending, known)
+        raise LeafMoved(history.branch, saved_at, leaf)
+    tickets = await _in_time(history, pending, known)
     return Saved(node.body["state"], tickets, saved_at, leaf)
 
 
-async def rewind(place: Place, saved: Saved) -> None:
+async def rewind(history: BranchHistory, saved: Saved) -> None:
     """Take the branch back to where the state was kept; LeafMoved when that is not there."""
     if saved.leaf == saved.at:
         return
-    move = place.store.branches.move
+    move = history.store.branches.move
     try:
         await of(
-            move(place.session, place.branch, to=saved.at, expected=saved.leaf, lease=place.lease)
+            move(
+                history.session,
+                history.branch,
+                to=saved.at,
+                expected=saved.leaf,
+                lease=history.lease,
+            )
         )
     except InvalidValue:
         # The place was cleared away.
-        raise LeafMoved(place.branch, saved.at, saved.leaf) from None
+        raise LeafMoved(history.branch, saved.at, saved.leaf) from None
 
 
 def decide(state: RunState[Any, Any], tickets: dict[str, Ticket]) -> dict[str, Ticket]:
@@ -176,16 +184,16 @@ def _check_edit(item: Any, ticket: Ticket) -> None:
 
 
 async def _commit(
-    place: Place,
+    history: BranchHistory,
     data: dict[str, Any] | None,
     asked: list[Question],
     before: list[Node],
     kept: dict[str, Ticket],
-    left: list[str],
+    to_withdraw: list[str],
 ) -> tuple[str, dict[str, str]]:
     """One commit: the state, its questions, and the end of the states before."""
-    turn = place.store.turns.begin(
-        place.session, branch=place.branch, lease=place.lease, create=place.create
+    turn = history.store.turns.begin(
+        history.session, branch=history.branch, lease=history.lease, create=history.create
     )
     turn.warns = False
     names = {}
@@ -201,8 +209,8 @@ async def _commit(
             expires_s=one.expires_s,
         )
         names[one.call_id] = ticket.id
-    body = {"state": data, "tickets": names, "left": left}
-    node = turn.node(KIND, body, label=place.branch, on_path=False)
+    body = {"state": data, "tickets": names, "left": to_withdraw}
+    node = turn.node(KIND, body, label=history.branch, on_path=False)
     turn.tombstone(*(one.id for one in before))
     await of(turn.commit())
     return node.id, names
@@ -214,17 +222,17 @@ def _asks_the_same(ticket: Ticket, question: Question) -> bool:
     return ticket.status == "open" and same
 
 
-async def _pending(place: Place) -> list[Node]:
+async def _pending(history: BranchHistory) -> list[Node]:
     """What is live, the newest first: more than one when several saved at the same moment."""
-    found = place.store.nodes.iter(place.session, kind=KIND, label=place.branch, order="-ord")
+    found = history.store.nodes.iter(history.session, kind=KIND, label=history.branch, order="-ord")
     return [node async for node in each(found)]
 
 
-async def _tickets(place: Place, nodes: list[Node]) -> dict[str, Ticket]:
+async def _tickets(history: BranchHistory, nodes: list[Node]) -> dict[str, Ticket]:
     """All tickets that the nodes name, by id."""
     names = [name for node in nodes for name in node.body["tickets"].values()]
     names += [name for node in nodes for name in node.body.get("left", ())]
-    found = [await of(place.store.tickets.get(name)) for name in dict.fromkeys(names)]
+    found = [await of(history.store.tickets.get(name)) for name in dict.fromkeys(names)]
     return {ticket.id: ticket for ticket in found if ticket is not None}
 
 
@@ -234,29 +242,27 @@ def _by_call(nodes: list[Node], tickets: dict[str, Ticket]) -> dict[str, Ticket]
     return {key: tickets[name] for key, name in names.items() if name in tickets}
 
 
-def _left(tickets: dict[str, Ticket], kept: Iterable[Ticket]) -> list[str]:
+def _to_withdraw(tickets: dict[str, Ticket], kept: Iterable[Ticket]) -> list[str]:
     """Those that wait for an answer that nobody would take."""
     names = {one.id for one in kept}
     return [id for id, one in tickets.items() if one.status == "open" and id not in names]
 
 
-async def _in_time(place: Place, nodes: list[Node], known: dict[str, Ticket]) -> dict[str, Ticket]:
+async def _in_time(
+    history: BranchHistory, nodes: list[Node], known: dict[str, Ticket]
+) -> dict[str, Ticket]:
     """The tickets, those whose time is over withdrawn: no worker need be there to settle them."""
     now_us = SystemClock().now_us()
     late = [one.id for one in known.values() if one.status == "open" and is_due(one, now_us)]
     if not late:
         return known
-    await _withdraw(place, late)
-    return _by_call(nodes, await _tickets(place, nodes))
+    await _withdraw(history, late)
+    return _by_call(nodes, await _tickets(history, nodes))
 
 
-async def _withdraw(place: Place, names: Iterable[str]) -> None:
+async def _withdraw(history: BranchHistory, names: Iterable[str]) -> None:
     for name in names:
-        await of(place.store.tickets.cancel(name))
-
-
-async def _drop(place: Place, names: list[str]) -> None:
-    await of(place.store.nodes.tombstone(place.session, names, lease=place.lease))
+        await of(history.store.tickets.cancel(name))
 
 
 def _text(value: Any) -> str:

@@ -9,27 +9,21 @@ from copy import copy
 from math import isfinite
 from typing import Any
 
-from agents import (
-    FunctionTool,
-    ToolOutputFileContent,
-    ToolOutputImage,
-    ToolOutputText,
-)
+from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from msgspec import UNSET
 from pydantic import ValidationError
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import Faces, of
-from ledgerstone.adapters.openai_agents.left import (
+from ledgerstone.adapters.openai_agents.history import BranchHistory, settled
+from ledgerstone.adapters.openai_agents.unfinished_calls import (
+    CallTracker,
     CallUnresolved,
-    Guarded,
     check,
     check_under_way,
-    is_told,
+    is_result_stored,
     output_id,
 )
-from ledgerstone.adapters.openai_agents.place import Place, ensure
-from ledgerstone.adapters.openai_agents.settling import settled
 from ledgerstone.errors import ExecutionUnresolved, InvalidValue, NotSupported
 from ledgerstone.intake.executions import error_text
 from ledgerstone.records.executions import Execution
@@ -37,7 +31,9 @@ from ledgerstone.records.executions import Execution
 STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 
 
-def once(tool: FunctionTool, place: Place, faces: Faces, guarded: Guarded) -> FunctionTool:
+def once(
+    tool: FunctionTool, history: BranchHistory, faces: Faces, tracker: CallTracker
+) -> FunctionTool:
     """A copy of the tool with a guard around its calls."""
     if not isinstance(tool, FunctionTool):
         raise InvalidValue("tool", f"a FunctionTool expected, got {type(tool).__name__}")
@@ -45,7 +41,7 @@ def once(tool: FunctionTool, place: Place, faces: Faces, guarded: Guarded) -> Fu
         # It may stop in the middle with questions of its own; that is no result.
         raise NotSupported("once() around an agent", hint="wrap the tools of that agent")
     made = copy(tool)
-    made.on_invoke_tool = Once(made.on_invoke_tool, tool.qualified_name, place, faces, guarded)
+    made.on_invoke_tool = Once(made.on_invoke_tool, tool.qualified_name, history, faces, tracker)
     if callable(tool.needs_approval):
         made.needs_approval = _policy(tool, tool.needs_approval)
     return made
@@ -58,19 +54,19 @@ class Once:
         self,
         inner: Callable[[Any, str], Awaitable[Any]],
         name: str,
-        place: Place,
+        history: BranchHistory,
         faces: Faces,
-        guarded: Guarded,
+        tracker: CallTracker,
     ) -> None:
         self._inner = inner
         self._name = name
-        self._place = place
+        self._history = history
         self._faces = faces
-        self._guarded = guarded
+        self._tracker = tracker
 
     async def __call__(self, context: Any, arguments: str) -> Any:
         # A resumed run has not asked for its history; here it is seen that it is the one in hand.
-        self._guarded.run = getattr(context, "usage", None)
+        self._tracker.run = getattr(context, "usage", None)
         execution = await settled(self._faces.later(self._begin(context.tool_call_id, arguments)))
         if execution.status == "succeeded":
             return execution.result
@@ -80,7 +76,7 @@ class Once:
             return await self._made(execution, context, arguments)
         except BaseException:
             # If it was cancelled, nobody knows how far it came: this process no more than others.
-            self._guarded.mine.discard(execution.id)
+            self._tracker.mine.discard(execution.id)
             raise
 
     async def _made(self, execution: Execution, context: Any, arguments: str) -> Any:
@@ -95,19 +91,19 @@ class Once:
 
     async def _begin(self, call_id: str, arguments: str) -> Execution:
         """The intent, made durable; or the outcome that the call had before."""
-        place, guarded = self._place, self._guarded
-        executions = place.store.executions
-        await ensure(place)
-        await check(place, guarded, call_id)
+        history, tracker = self._history, self._tracker
+        executions = history.store.executions
+        await history.ensure()
+        await check(history, tracker, call_id)
         id = ids.new_id()
-        guarded.begun(id)
+        tracker.call_begins(id)
         try:
             begun = await of(
                 executions.start(
-                    place.session,
+                    history.session,
                     id=id,
-                    message=output_id(place.branch),
-                    lease=place.lease,
+                    message=output_id(history.branch),
+                    lease=history.lease,
                     **self._call(call_id, arguments),
                 )
             )
@@ -116,34 +112,34 @@ class Once:
             if not begun.resolved:
                 await self._check_again(begun)
         except ExecutionUnresolved as error:
-            guarded.mine.discard(id)
+            tracker.mine.discard(id)
             raise CallUnresolved(error.execution, error.call_id) from None
         except BaseException:
-            guarded.mine.discard(id)
+            tracker.mine.discard(id)
             raise
-        if begun.message_id is not None and not await is_told(place, begun):
-            guarded.outputs[call_id] = begun
+        if begun.message_id is not None and not await is_result_stored(history, begun):
+            tracker.outputs[call_id] = begun
         return begun
 
     async def _check_again(self, begun: Execution) -> None:
         """Now that others see this call: of two that began at one moment, at most one is made."""
         try:
-            await check_under_way(self._place, self._guarded, begun.call_id)
+            await check_under_way(self._history, self._tracker, begun.call_id)
         except CallUnresolved as error:
-            finish, lease = self._place.store.executions.finish, self._place.lease
+            finish, lease = self._history.store.executions.finish, self._history.lease
             await of(finish(begun.id, error=f"not called: {error}", lease=lease))
             raise
 
     async def _again(self, failed: Execution) -> Execution:
         """Begin a failed call once more, unless somebody else did at the same moment."""
-        again = await of(self._place.store.executions.retry(failed.id, lease=self._place.lease))
+        again = await of(self._history.store.executions.retry(failed.id, lease=self._history.lease))
         if again.attempts != failed.attempts + 1:
             raise ExecutionUnresolved(again.id, again.call_id)
-        self._guarded.begun(again.id)
+        self._tracker.call_begins(again.id)
         return again
 
     def _call(self, call_id: str, arguments: str) -> dict[str, Any]:
-        ticket = self._guarded.approved.get(call_id)
+        ticket = self._tracker.approved.get(call_id)
         given: dict[str, Any] = {"call_id": call_id}
         if ticket is None:
             return {**given, "tool": self._name, "arguments": parsed(arguments)}
@@ -152,10 +148,10 @@ class Once:
         return {**given, "ticket": ticket.id}
 
     async def _finish(self, execution: Execution, **outcome: Any) -> None:
-        finish = self._place.store.executions.finish
+        finish = self._history.store.executions.finish
 
         async def work() -> None:
-            await of(finish(execution.id, lease=self._place.lease, **outcome))
+            await of(finish(execution.id, lease=self._history.lease, **outcome))
 
         await settled(self._faces.later(work()))
 

@@ -1,17 +1,21 @@
-"""What model calls used, as entries of the store's ledger."""
+"""What model calls used, as entries of the store's ledger; LedgerHooks keeps it as they end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agents import RunHooks
 from agents.models.default_models import get_default_model
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents.place import Place, ensure
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.errors import SessionNotFound, TurnConflict
 from ledgerstone.records.usage import Usage
+
+if TYPE_CHECKING:
+    from ledgerstone.adapters.openai_agents.session import LedgerSession
 
 SOURCE = "openai-agents"
 
@@ -62,32 +66,49 @@ def model_name(agent: Any) -> str:
     return name if isinstance(name, str) and name else type(model).__name__
 
 
-async def record(place: Place, given: Entry) -> None:
+class LedgerHooks(RunHooks[Any]):
+    """For `hooks=` of a Runner method: records usage response by response, per model.
+
+    So a run that fails half way has its first half on the books. `model` names the model where
+    the agents do not, as with RunConfig(model=...). Derive from it to add hooks of your own.
+    """
+
+    def __init__(self, session: LedgerSession, *, model: str | None = None) -> None:
+        self._session = session
+        self._model = model
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        """The SDK calls this after each answer of a model."""
+        name = self._model or model_name(agent)
+        await self._session.keep_usage(entry(response, name))
+
+
+async def record(history: BranchHistory, given: Entry) -> None:
     """One commit; a call that was recorded before is not recorded again."""
     name = None
     if given.response_id:
         # With the numbers: a provider that gives all its responses one id must not lose calls.
         used = given.usage
         counts = f"{used.input} {used.output} {used.total_tokens}"
-        name = ids.derive("openai.usage", place.session, given.response_id, counts)
+        name = ids.derive("openai.usage", history.session, given.response_id, counts)
     try:
-        await _record(place, given, name)
+        await _record(history, given, name)
     except SessionNotFound:
-        await ensure(place)
-        await _record(place, given, name)
+        await history.ensure()
+        await _record(history, given, name)
     except TurnConflict:
         return  # The same response, under another name of its model.
 
 
-async def _record(place: Place, given: Entry, name: str | None) -> None:
+async def _record(history: BranchHistory, given: Entry, name: str | None) -> None:
     await of(
-        place.store.usage.record(
-            place.session,
+        history.store.usage.record(
+            history.session,
             given.model,
             given.usage,
             source=SOURCE,
             id=name,
             over_budget=True,
-            lease=place.lease,
+            lease=history.lease,
         )
     )

@@ -21,6 +21,7 @@ from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.clock import to_datetime
 from ledgerstone.errors import BlobNotFound, Corrupt, InvalidValue
+from ledgerstone.formats import media
 from ledgerstone.formats.turns import paired
 from ledgerstone.records.messages import Message
 
@@ -63,7 +64,7 @@ class Chain(NamedTuple):
 
 
 def dump(messages: Sequence[ModelMessage]) -> list[Native]:
-    """Messages as JSON; InvalidValue names the place of what cannot be said so."""
+    """Messages as JSON; InvalidValue names the place of a value that JSON cannot express."""
     try:
         found: list[Native] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return found
@@ -72,7 +73,7 @@ def dump(messages: Sequence[ModelMessage]) -> list[Native]:
 
 
 def digest(native: Native) -> bytes:
-    """What two natives have in common only if they are equal, with their keys in one order."""
+    """Return the same bytes only for equal natives whose keys are in the same order."""
     try:
         data = msgspec.json.encode(native)
     except UnicodeEncodeError:
@@ -82,7 +83,7 @@ def digest(native: Native) -> bytes:
 
 
 def goes_on(chain: Chain, natives: Sequence[Native], digests: Sequence[bytes]) -> bool:
-    """Whether a list begins with a chain, or is one whose last request was sent since."""
+    """Whether a list begins with a chain, apart from what sending adds to its last request."""
     same, _ = chain.common(digests)
     if same != len(chain.links) - 1 or same >= len(natives):
         return same == len(chain.links)
@@ -118,14 +119,14 @@ async def keep(
 
 
 def count(turn: Turn | AsyncTurn, messages: Sequence[Message]) -> None:
-    """Record what messages say was used: it was, so a budget cannot refuse it any more."""
+    """Record the usage of messages; a budget cannot refuse what was already used."""
     for one in messages:
         if one.usage is not None and (one.usage.input or one.usage.output):
             turn.use(one.body.model or "unknown", one.usage, over_budget=True)
 
 
-async def standing(store: AnyStore, path: Sequence[Message], *, anew: bool = False) -> Chain:
-    """What stands on a path that was read with what was deleted from it, and what does not."""
+async def current_chain(store: AnyStore, path: Sequence[Message], *, anew: bool = False) -> Chain:
+    """The live natives of a path that was read with its deleted messages, and what is gone."""
     live = [one for one in path if one.deleted_us is None]
     _, chain = await show(store, live, anew=anew)
     gone = {
@@ -203,9 +204,9 @@ async def show(
 
 def _exact(run: Sequence[Message], known: Mapping[str, bytes | None]) -> list[Native]:
     """The very natives that messages were made of."""
-    found = formats.native(FORMAT, map(native_bytes.with_refs, run))
+    found = formats.native(FORMAT, map(media.with_refs, run))
     for native, stored in zip(found, run, strict=True):
-        native_bytes.fill(native, stored, known)
+        media.fill(native, stored, known)
     return found
 
 
@@ -238,7 +239,7 @@ def _check(natives: list[Native], number: int) -> None:
 
 
 def _dated(native: Native, created_us: int) -> Native:
-    """A rendered native with its times, or each reading would make it another message."""
+    """A rendered native with fixed times, since each reading would give it new ones."""
     at = to_datetime(created_us).isoformat().replace("+00:00", "Z")
     parts: list[Any] = [
         {"timestamp": at, **part}
@@ -250,7 +251,7 @@ def _dated(native: Native, created_us: int) -> Native:
 
 
 def _fault(messages: Sequence[ModelMessage]) -> str:
-    """The place of what cannot be said in JSON, as well as it can be told."""
+    """The place of a value that JSON cannot express, as exactly as it can be found."""
     for n, one in enumerate(messages):
         path = f"messages[{n}]"
         try:
@@ -265,7 +266,7 @@ def _fault(messages: Sequence[ModelMessage]) -> str:
 
 
 def _unsayable(value: Any, path: str) -> str | None:
-    """Where the first value is that JSON has no word for."""
+    """Where the first value is that JSON cannot express."""
     if isinstance(value, dict):
         inner = [(f"{path}.{key}", one) for key, one in value.items()]
     elif isinstance(value, list | tuple):

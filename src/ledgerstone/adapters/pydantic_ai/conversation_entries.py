@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from pydantic_ai.conversation_store import ConversationEntry
 
 from ledgerstone import formats
-from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, Chain
 from ledgerstone.adapters.pydantic_ai.conversation_records import entry_id, inner_id, node_of
 from ledgerstone.commands.nodes import GetMessage, ReadMessages
-from ledgerstone.formats.keeping import NATIVE
-from ledgerstone.formats.turns import Said, turns
+from ledgerstone.formats.media import BLOBS
+from ledgerstone.formats.natives import NATIVE
+from ledgerstone.formats.turns import Segment, turns
 from ledgerstone.records.messages import Message
 
 
@@ -59,13 +59,11 @@ def copies(path: Sequence[Message]) -> list[Message]:
 
 
 def _as_shown(one: Message) -> Message:
-    """What was amended does not say any more what it said to the library it came from."""
+    """An amended message without its native, which says what it was before."""
     if not one.version:
         return one
     rest = {
-        name: said
-        for name, said in (one.body.extra or {}).items()
-        if name not in (NATIVE, native_bytes.BLOBS)
+        name: said for name, said in (one.body.extra or {}).items() if name not in (NATIVE, BLOBS)
     }
     return replace(one, body=replace(one.body, extra=rest or None))
 
@@ -111,7 +109,7 @@ def _names(path: Sequence[Message], chain: Chain) -> list[str]:
 
 
 def _shown(chain: Chain, start: int, last: str) -> int:
-    """As how many messages a run of other origin is shown that ends with the node `last`."""
+    """How many messages a run of other origin, which ends with the node `last`, is shown as."""
     before = chain.links[start - 1].tip if start else chain.root
     if before == last:
         # It says nothing, so what is before it ends there too.
@@ -131,10 +129,10 @@ def _foreign(run: Sequence[Message], count: int) -> list[str]:
 
 def _ends(run: Sequence[Message]) -> list[str]:
     """The entries that a run of other origin becomes, as the format puts it together."""
-    shown: list[list[Said]] = []
+    shown: list[list[Segment]] = []
     for answers, group in groupby(turns(run), lambda turn: turn[0].role == "assistant"):
         made = list(group)
-        shown += made if answers else [[said for turn in made for said in turn]]
+        shown += made if answers else [[segment for turn in made for segment in turn]]
     begins = [one[0].source.id for one in shown]
     ends = [one[-1].source for one in shown]
     before: Counter[str] = Counter()

@@ -14,7 +14,7 @@ session, which knows only what is true of itself.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +24,17 @@ from pydantic_ai.conversation_store import ConversationRecord
 from ledgerstone import formats, ids
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, first_fault
-from ledgerstone.adapters.pydantic_ai.words import steps_of
-from ledgerstone.codec import decode_json
+from ledgerstone.adapters.pydantic_ai.sessions import (
+    PAGE_MAX,
+    SessionReading,
+    pages,
+    read_page,
+    read_session,
+)
 from ledgerstone.commands.nodes import ReadMessages
-from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
-from ledgerstone.records.sessions import Head, Session
+from ledgerstone.records.sessions import Session
 
 STATE = "pydantic-ai.conversation"
 SAVED = "pydantic-ai"
@@ -45,20 +49,11 @@ _UUID_CHARS = 36
 
 
 @dataclass(frozen=True)
-class Place:
-    """One reading of a session; `session` is None when there is none to be seen."""
+class RecordState(SessionReading):
+    """A reading of a session, and what makes a record of it."""
 
-    session: Session | None
-    head: Head | None = None
-    state: dict[str, Any] = field(default_factory=dict)
     last: Message | None = None
-    """The last message up to where main `stood`."""
-    hidden: bool = False
-    """Whether there is one that was deleted: its id is not free."""
-
-    @property
-    def commits(self) -> int:
-        return 0 if self.head is None else self.head.revision
+    """The last message up to where main ended, see `leaf_before_steps`."""
 
     @property
     def leaf(self) -> str | None:
@@ -74,25 +69,30 @@ class Place:
         return self.session is not None and self.known.get("session") == self.session.id
 
     @property
-    def stood(self) -> str | None:
+    def leaf_before_steps(self) -> str | None:
         """Where main ends, or ended before the steps of runs moved it."""
-        steps = {} if self.session is None else steps_of(self.state, self.session.id)
+        steps = self.steps
         return steps["from"] if steps and steps["leaf"] == self.leaf else self.leaf
 
     @property
-    def holds(self) -> bool:
+    def is_current(self) -> bool:
         """Whether what was kept is still so."""
-        return self.is_ours and self.known["leaf"] == self.stood
+        return self.is_ours and self.known["leaf"] == self.leaf_before_steps
 
     @property
-    def cut(self) -> bool:
+    def is_end_deleted(self) -> bool:
         """Whether the end of main was deleted."""
         return self.head is not None and self.head.effective_leaf != self.leaf
 
     @property
-    def at(self) -> str | None:
+    def needs_last(self) -> bool:
+        """Whether others wrote, or the end was deleted: then the last message says something."""
+        return bool((self.is_end_deleted or not self.is_current) and self.leaf_before_steps)
+
+    @property
+    def tail(self) -> str | None:
         """The entry that whatever is added to main follows, or ELSEWHERE."""
-        if self.stood != self.leaf:
+        if self.leaf_before_steps != self.leaf:
             return ELSEWHERE
         return None if self.record is None else self.record.head_id
 
@@ -103,18 +103,18 @@ class Place:
             return None
         fixed: dict[str, Any] = {"conversation_id": self.session.id, "scope": self.session.user}
         head = None if self.last is None else entry_id(self.last)
-        if self.holds and not self.cut:
+        if self.is_current and not self.is_end_deleted:
             return self._read({**self.known, **fixed})
         if self.is_ours and not self._waits(head):
             fixed["deferred_tool_requests"] = None
-        if self.holds:
+        if self.is_current:
             return self._read({**self.known, **fixed, "head_id": head})
         before = self.known["revision"] if self.is_ours else self.session.incarnation
         derived = {
-            **(self.known if self.is_ours else self._begun(head)),
+            **(self.known if self.is_ours else self._inherited(head)),
             **fixed,
             "head_id": head,
-            "revision": f"{before}.{self.stood}",
+            "revision": f"{before}.{self.leaf_before_steps}",
             "updated_at": self.session.updated_at,
         }
         return self._read(derived)
@@ -125,9 +125,9 @@ class Place:
         The library takes results as long as only requests follow the response with the calls.
         """
         asks = self.last is not None and self.last.role != "assistant"
-        return head == self.known["head_id"] or (asks and not self.cut)
+        return head == self.known["head_id"] or (asks and not self.is_end_deleted)
 
-    def _begun(self, head: str | None) -> dict[str, Any]:
+    def _inherited(self, head: str | None) -> dict[str, Any]:
         """What a copy knows of itself, or what LedgerSavedConversations knew of it."""
         known = self.known
         if not known:
@@ -167,32 +167,56 @@ def stored(record: ConversationRecord, leaf: str | None) -> dict[str, Any]:
     return {STATE: {**said, "session": record.conversation_id, "leaf": leaf}}
 
 
-async def look(store: AnyStore, id: str) -> Place:
+async def look(store: AnyStore, id: str) -> RecordState:
     """How a conversation stands, in one reading."""
-    tenant, session = store.tenant or "", ids.check_id(id, "conversation_id")
-    found, head, state, last = await of(
-        store.read(
-            GetSession(tenant=tenant, id=session),
-            GetHead(tenant=tenant, id=session),
-            GetDocument(tenant=tenant, session=session, name="state"),
-            ReadMessages(tenant=tenant, session=session, last=1),
-        )
-    )
-    if found is None or found.deleted_us is not None:
-        return Place(None, hidden=found is not None)
-    said = {} if state is None else decode_json(state)
-    place = Place(found, head, said, last[0] if last else None)
-    if place.stood == place.leaf:
-        return place
-    (last,) = [[]] if place.stood is None else await of(store.read(last_message(store, place)))
-    return replace(place, last=last[0] if last else None)
+    last = ReadMessages(tenant=store.tenant or "", session=id, last=1)
+    found, (path,) = await read_session(store, id, last)
+    if found.session is None:
+        return RecordState(None, hidden=found.hidden)
+    current = RecordState(found.session, found.head, found.state, last=path[0] if path else None)
+    if current.leaf_before_steps == current.leaf:
+        return current
+    if current.leaf_before_steps is None:
+        return replace(current, last=None)
+    (path,) = await of(store.read(last_message(store, current)))
+    return replace(current, last=path[0] if path else None)
 
 
-def last_message(store: AnyStore, place: Place) -> ReadMessages:
+async def records(
+    store: AnyStore, scope: str | None, limit: int | None
+) -> list[ConversationRecord]:
+    """The records in scope, or the newest so many; those saved last first."""
+    found: list[ConversationRecord] = []
+    # All of them are read in an order that no change disturbs.
+    first, order = (PAGE_MAX, "-created") if limit is None else (limit + 1, "-updated")
+    async for page in pages(store, scope, first=first, order=order):
+        states = await _states(store, page)
+        found += [record for current in states if (record := current.record) is not None]
+        # A save is never later than the last change, which is what the pages go by.
+        last = page[-1].updated_at
+        if limit is not None and sum(one.updated_at > last for one in found) >= limit:
+            break
+    found.sort(key=lambda one: one.updated_at, reverse=True)
+    return found[:limit]
+
+
+async def _states(store: AnyStore, page: list[Session]) -> list[RecordState]:
+    """The conversations of a page, in two readings at most."""
+    states = [RecordState(one.session, one.head, one.state) for one in await read_page(store, page)]
+    others = [n for n, one in enumerate(states) if one.needs_last]
+    asked = await of(store.read(*(last_message(store, states[n]) for n in others)))
+    for n, last in zip(others, asked, strict=True):
+        states[n] = replace(states[n], last=last[0] if last else None)
+    return states
+
+
+def last_message(store: AnyStore, current: RecordState) -> ReadMessages:
     """What asks for the last message up to where main stood."""
-    assert place.session is not None
+    assert current.session is not None
     tenant = store.tenant or ""
-    return ReadMessages(tenant=tenant, session=place.session.id, at=place.stood, last=1)
+    return ReadMessages(
+        tenant=tenant, session=current.session.id, at=current.leaf_before_steps, last=1
+    )
 
 
 def entry_id(one: Message) -> str:

@@ -23,10 +23,9 @@ from pydantic_ai.conversation_store import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
-from ledgerstone.adapters.pydantic_ai import conversation_pages
-from ledgerstone.adapters.pydantic_ai.conversation_records import look
+from ledgerstone.adapters.pydantic_ai.conversation_records import look, records
 from ledgerstone.adapters.pydantic_ai.conversation_writing import Writing
 from ledgerstone.errors import LedgerstoneError, RevisionMoved
 
@@ -51,9 +50,9 @@ class LedgerConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record, also of a session that another framework began."""
-        place = await self._faces.later(look(self._store, conversation_id))
+        current = await self._faces.later(look(self._store, conversation_id))
         _READ.set((self, conversation_id))
-        return place.record
+        return current.record
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -63,7 +62,7 @@ class LedgerConversationStore(ConversationStore):
             ids.check_id(scope, "scope")
         if limit is not None and limit < 1:
             return []
-        return await self._faces.later(conversation_pages.records(self._store, scope, limit))
+        return await self._faces.later(records(self._store, scope, limit))
 
     async def write_record(
         self,
@@ -74,11 +73,28 @@ class LedgerConversationStore(ConversationStore):
     ) -> None:
         """Record and entries in one commit; InvalidValue for what cannot be stored."""
         writing = Writing(self._store, record, new_entries, self._home())
-        await self._faces.later(self._write(writing, expected_revision))
+        await self._write(writing, expected_revision)
 
+    @runs_later
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good, with its entries; a fork keeps its own copies of them."""
-        await self._faces.later(self._delete(conversation_id, expected_revision))
+        for _ in range(TRIES):
+            current = await look(self._store, conversation_id)
+            if current.session is None or _revision(current.record) != expected_revision:
+                break
+            try:
+                gone = await of(
+                    self._store.sessions.purge(
+                        conversation_id,
+                        expected_revision=current.commits,
+                        expected_incarnation=current.session.incarnation,
+                    )
+                )
+            except RevisionMoved:
+                continue
+            if gone.existed:
+                return
+        raise ConversationConflict(conversation_id)
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
@@ -99,37 +115,17 @@ class LedgerConversationStore(ConversationStore):
             raise LookupError(f"no entry {entry_id!r}")
         return found[0]
 
-    # --- the work, once for both colours of stores -------------------------------------------
-
+    @runs_later
     async def _write(self, writing: Writing, expected: str | None) -> None:
         for _ in range(TRIES):
-            place = await look(self._store, writing.id)
-            if place.hidden or _revision(place.record) != expected:
+            current = await look(self._store, writing.id)
+            if current.hidden or _revision(current.record) != expected:
                 break
             try:
-                return await writing.commit(place)
+                return await writing.commit(current)
             except RevisionMoved:
                 continue
         raise ConversationConflict(writing.id)
-
-    async def _delete(self, id: str, expected: str) -> None:
-        for _ in range(TRIES):
-            place = await look(self._store, id)
-            if place.session is None or _revision(place.record) != expected:
-                break
-            try:
-                gone = await of(
-                    self._store.sessions.purge(
-                        id,
-                        expected_revision=place.commits,
-                        expected_incarnation=place.session.incarnation,
-                    )
-                )
-            except RevisionMoved:
-                continue
-            if gone.existed:
-                return
-        raise ConversationConflict(id)
 
     def _home(self) -> str | None:
         """The session of the record that this task read last."""

@@ -17,13 +17,13 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
 from ledgerstone.adapters.pydantic_ai.conversation_records import (
-    Place,
+    RecordState,
     check_entry,
     entry_id,
     node_of,
     stored,
 )
-from ledgerstone.adapters.pydantic_ai.words import APP, STEPS
+from ledgerstone.adapters.pydantic_ai.sessions import APP, STEPS
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.errors import BlobNotFound, InvalidValue, SessionDeleted, SessionNotFound
@@ -35,7 +35,7 @@ HEAD = "pydantic-ai.head"
 
 
 class Writing:
-    """What is to be written; `home` is the session where what a fork begins with is looked for."""
+    """One write; `home` is the session where the beginning of a fork is looked for first."""
 
     def __init__(
         self,
@@ -57,19 +57,19 @@ class Writing:
         self._home = home
         self._kept: list[Message] | None = None
 
-    async def commit(self, place: Place) -> None:
-        """Write it to a place that it was found to fit.
+    async def commit(self, current: RecordState) -> None:
+        """Write it to the conversation that it was found to fit.
 
         RevisionMoved when there is another one by now, ConversationConflict for an entry that is
         not there.
         """
-        if place.session is not None and self._record.scope not in (None, place.session.user):
+        if current.session is not None and self._record.scope not in (None, current.session.user):
             raise ConversationConflict(self.id)
-        turn = self._begin(place)
+        turn = self._begin(current)
         turn.warns = False
         try:
-            record, leaf = await self._collect(turn, place)
-            turn.state(**stored(record, leaf), **({STEPS: None} if STEPS in place.state else {}))
+            record, leaf = await self._collect(turn, current)
+            turn.state(**stored(record, leaf), **({STEPS: None} if STEPS in current.state else {}))
             await of(turn.commit())
         except (SessionDeleted, SessionNotFound, BlobNotFound) as error:
             raise ConversationConflict(self.id) from error
@@ -78,25 +78,25 @@ class Writing:
                 raise
             raise ConversationConflict(self.id) from error
 
-    def _begin(self, place: Place) -> Turn | AsyncTurn:
-        session = place.session
+    def _begin(self, current: RecordState) -> Turn | AsyncTurn:
+        session = current.session
         made = Session(
             id=self.id, tenant=self._store.tenant or "", app=APP, user=self._record.scope
         )
         return self._store.turns.begin(
             self.id,
-            expected_revision=place.commits,
+            expected_revision=current.commits,
             expected_incarnation=0 if session is None else session.incarnation,
             create=made if session is None else False,
         )
 
     async def _collect(
-        self, turn: Turn | AsyncTurn, place: Place
+        self, turn: Turn | AsyncTurn, current: RecordState
     ) -> tuple[ConversationRecord, str | None]:
         """Put everything into a turn; answers the record, and where main ends then."""
-        record, leaf, at, parted = self._record, place.leaf, place.at, place.cut
+        record, leaf, at, parted = self._record, current.leaf, current.tail, current.is_end_deleted
         base = self._entries[0].parent_id if self._entries else record.head_id
-        if place.record is None and base is not None:
+        if current.record is None and base is not None:
             if at is not None:
                 await self._go(turn, None)
             path = await self._copied(base)
@@ -117,7 +117,7 @@ class Writing:
             at = leaf = entry.id
         if record.head_id != at:
             leaf = await self._go(turn, record.head_id)
-        told = await self._told(place) if parted and self._ids else frozenset()
+        told = await self._told(current) if parted and self._ids else frozenset()
         chains.count(
             turn,
             [
@@ -149,15 +149,15 @@ class Writing:
             raise ConversationConflict(self.id)
         return entries.copies(path)
 
-    async def _told(self, place: Place) -> frozenset[bytes]:
+    async def _told(self, current: RecordState) -> frozenset[bytes]:
         """What stands on main: told again on another way, it was still paid for once.
 
         ConversationConflict when what is to be written was deleted or amended since.
         """
-        if place.session is None or self._kept is None:
+        if current.session is None or self._kept is None:
             return frozenset()
         path = await of(self._store.messages.history(self.id, deleted=True))
-        chain = await chains.standing(self._store, path)
+        chain = await chains.current_chain(self._store, path)
         if chain.gone and not chain.gone.isdisjoint(map(chains.digest, self._natives)):
             raise ConversationConflict(self.id)
         return frozenset(link.digest for link in chain.links)

@@ -36,8 +36,8 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import AgentDepsT, RunContext
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.pydantic_ai.words import APP
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
+from ledgerstone.adapters.pydantic_ai.sessions import APP
 from ledgerstone.errors import ExecutionUnresolved, LedgerstoneError, Misuse
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
@@ -213,7 +213,7 @@ class LedgerDurability(BaseDurabilityCapability[AgentDepsT]):
         under the same key. With a lease, the ledger also knows whether another worker still lives.
         """
         name = ids.check_id(session, "session")
-        await self._faces.later(self._ensure(name))
+        await self._ensure(name)
         task = Task(self._store, self._faces, name, lease, repeat_unknown)
         token = _TASK.set(task)
         try:
@@ -221,13 +221,12 @@ class LedgerDurability(BaseDurabilityCapability[AgentDepsT]):
         finally:
             _TASK.reset(token)
 
-    async def unknown(self, session: str) -> list[Execution]:
-        """What was begun in a task and has no outcome."""
-        return await self._faces.later(self._unresolved(session))
-
+    @runs_later
     async def _ensure(self, session: str) -> None:
         await of(self._store.sessions.ensure(session, app=APP))
 
-    async def _unresolved(self, session: str) -> list[Execution]:
+    @runs_later
+    async def unknown(self, session: str) -> list[Execution]:
+        """What was begun in a task and has no outcome."""
         found: list[Execution] = await of(self._store.executions.unresolved(session=session))
         return found

@@ -7,7 +7,7 @@ messages lies in the session's state, and is written by the commit that writes t
      "heads": {branch: {"n": number, "leaf": node, "at": commit, "usage": .., "deferred": ..}}}
 
 A fork gets its source's state with its nodes. The name in it says so, and what the fork knows of
-itself is made of it, by whoever reads it first: see `begun`.
+itself is made of it, by whoever reads it first: see `fresh_copy`.
 
 A writer may say any list if nothing happened since it read; whoever else wrote to the session is
 noticed by the leaf, and their commits are counted in the number that a reader is given. What
@@ -16,7 +16,6 @@ another framework added since is no conflict for a writer whose list has it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -29,10 +28,8 @@ from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
-from ledgerstone.adapters.pydantic_ai.words import STEPS, steps_of
-from ledgerstone.codec import decode_json
+from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, SessionReading, read_session
 from ledgerstone.commands.nodes import ReadMessages
-from ledgerstone.commands.sessions import GetDocument, GetHead, GetSession
 from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch
@@ -43,10 +40,10 @@ REWRITE = "pydantic-ai.rewrite"
 TRIES = 10
 CHAINS_KEPT = 64
 
-Change = Callable[["Place"], dict[str, Any]]
+Change = Callable[["BranchState"], dict[str, Any]]
 
 
-class Seen(NamedTuple):
+class ReadRevision(NamedTuple):
     """What a writer has read: which life of a session, and which writing of a branch of it."""
 
     incarnation: int
@@ -64,44 +61,41 @@ class StoredConversation:
 
 
 @dataclass(frozen=True)
-class Place:
-    """One reading of a session; `session` is None when there is none to be seen."""
+class BranchState(SessionReading):
+    """A reading of a session, seen from one of its branches."""
 
-    session: Session | None
-    head: Head | None
-    state: dict[str, Any]
-    path: Sequence[Message]
+    path: Sequence[Message] = ()
     branch: str = "main"
-    hidden: bool = False
-    """Whether there is one, deleted or out of scope: its id is not free."""
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What these adapters keep in the session's state."""
+        found: dict[str, Any] = self.state.get(STATE, {})
+        return found
 
     @property
     def known(self) -> dict[str, Any]:
         """What was kept for the branch."""
-        found: dict[str, Any] = self.state.get(STATE, {}).get("heads", {}).get(self.branch, {})
+        found: dict[str, Any] = self.saved.get("heads", {}).get(self.branch, {})
         return found
 
     @property
-    def begun(self) -> dict[str, Any]:
+    def inherited(self) -> dict[str, Any]:
         """What was kept for a branch that was written up to here: a new one begins with it."""
-        heads: dict[str, dict[str, Any]] = self.state.get(STATE, {}).get("heads", {})
+        heads: dict[str, dict[str, Any]] = self.saved.get("heads", {})
         return next((one for one in heads.values() if one.get("leaf") == self.leaf), {})
 
     @property
-    def commits(self) -> int:
-        return 0 if self.head is None else self.head.revision
-
-    @property
-    def written(self) -> int:
+    def last_written(self) -> int:
         """The number that the last write of this adapter gave to the branch."""
         return int(self.known.get("n", 0))
 
     @property
     def number(self) -> int:
         """Which writing of the branch this is; those of others count from the last of ours."""
-        if self.untouched:
-            return self.written
-        return self.written + max(1, self.commits - int(self.known.get("at", 0)))
+        if self.is_unchanged:
+            return self.last_written
+        return self.last_written + max(1, self.commits - int(self.known.get("at", 0)))
 
     @property
     def incarnation(self) -> int:
@@ -109,17 +103,19 @@ class Place:
 
     @property
     def revision(self) -> str:
-        """Another one after delete and create, since the incarnation is in it."""
+        """Includes the incarnation, so it differs after delete and create."""
         return f"{self.incarnation}.{self.number}"
 
-    def fits(self, seen: Seen | None) -> bool:
+    def allows(self, seen: ReadRevision | None) -> bool:
         """Whether a writer who has seen that may write; None expects that there is nothing.
 
         Whoever missed what others wrote may still go on from it, so that is looked at later.
         """
         if self.session is None or seen is None:
-            return seen is None and (self.session is None or (not self.known and self.untouched))
-        return seen.incarnation == self.incarnation and self.written <= seen.number <= self.number
+            return seen is None and (self.session is None or (not self.known and self.is_unchanged))
+        return (
+            seen.incarnation == self.incarnation and self.last_written <= seen.number <= self.number
+        )
 
     @property
     def leaf(self) -> str | None:
@@ -128,19 +124,19 @@ class Place:
         return next((one.leaf for one in self.head.branches if one.name == self.branch), None)
 
     @property
-    def untouched(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether nobody but this adapter moved the branch since it was written."""
-        steps = {} if self.session is None else steps_of(self.state, self.session.id)
+        steps = self.steps
         if self.branch == "main" and steps and steps["leaf"] == self.leaf:
             return bool(steps["from"] == self.known.get("leaf"))
         return bool(self.leaf == self.known.get("leaf"))
 
     @property
-    def copied(self) -> bool:
+    def is_copy(self) -> bool:
         """Whether what was kept is what another session knew of itself."""
         if self.session is None:
             return False
-        return bool(self.state.get(STATE, {}).get("session", self.session.id) != self.session.id)
+        return bool(self.saved.get("session", self.session.id) != self.session.id)
 
 
 class Heads:
@@ -149,36 +145,32 @@ class Heads:
     def __init__(self, store: AnyStore, scope: str | None) -> None:
         self.store = store
         self.scope = scope
-        self._chains: OrderedDict[tuple[str, str], tuple[str, Chain]] = OrderedDict()
+        self._chains = Cache[tuple[str, str], tuple[str, Chain]](CHAINS_KEPT)
 
     async def look(
         self, id: str, branch: str = "main", *, messages: bool = False, deleted: bool = False
-    ) -> Place:
+    ) -> BranchState:
         """One reading; without messages unless asked for. A session out of scope is not there."""
-        tenant, session = self.store.tenant or "", ids.check_id(id, "conversation_id")
-        queries: list[Any] = [
-            GetSession(tenant=tenant, id=session),
-            GetHead(tenant=tenant, id=session),
-            GetDocument(tenant=tenant, session=session, name="state"),
-        ]
+        queries = []
         if messages:
-            path = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=deleted)
-            queries.append(path)
-        found, head, state, *rest = await of(self.store.read(*queries))
-        if found is None or found.deleted_us is not None or not self.sees(found):
-            return Place(None, None, {}, (), branch, hidden=found is not None)
-        said = {} if state is None else decode_json(state)
-        place = Place(found, head, said, rest[0] if messages else (), branch)
-        return begun(place, await self._spent(place)) if place.copied else place
+            tenant = self.store.tenant or ""
+            queries.append(ReadMessages(tenant=tenant, session=id, branch=branch, deleted=deleted))
+        found, paths = await read_session(self.store, id, *queries)
+        if found.session is None or not self.sees(found.session):
+            hidden = found.hidden or found.session is not None
+            return BranchState(None, hidden=hidden, branch=branch)
+        path = paths[0] if messages else ()
+        current = BranchState(found.session, found.head, found.state, path=path, branch=branch)
+        return fresh_copy(current, await self._carried(current)) if current.is_copy else current
 
     def sees(self, session: Session) -> bool:
         return self.scope is None or session.user == self.scope
 
-    async def show(self, place: Place) -> list[Any]:
+    async def show(self, current: BranchState) -> list[Any]:
         """The messages of a reading; what they are is remembered for the write that follows."""
-        messages, chain = await chains.show(self.store, place.path)
-        if chains.is_whole(place.path, place.leaf):
-            self._remember(place, chain._replace(gone=frozenset()))
+        messages, chain = await chains.show(self.store, current.path)
+        if chains.is_whole(current.path, current.leaf):
+            self._remember(current, chain._replace(gone=frozenset()))
         return messages
 
     async def write(
@@ -187,28 +179,28 @@ class Heads:
         natives: list[Native],
         change: Change,
         *,
-        seen: Seen | None,
+        seen: ReadRevision | None,
         branch: str = "main",
         made: Session,
-    ) -> Place:
+    ) -> BranchState:
         """Make the branch exactly this list and merge what `change` says, in one commit.
 
-        ConversationConflict when the writer has not seen what is there. Answers the place
+        ConversationConflict when the writer has not seen what is there. Returns the state
         afterwards.
         """
         digests = [chains.digest(one) for one in natives]
         for _ in range(TRIES):
-            place = await self.look(id, branch)
-            if place.hidden:
-                raise ConversationConflict(f"Conversation {id!r} is not to be had.")
-            if not place.fits(seen):
-                raise ConversationConflict(moved(id, place))
-            chain = await self._chain(place)
+            current = await self.look(id, branch)
+            if current.hidden:
+                raise ConversationConflict(f"Conversation {id!r} was deleted or is another user's.")
+            if not current.allows(seen):
+                raise ConversationConflict(conflict_text(id, current))
+            chain = await self._chain(current)
             kept, tip = chain.common(digests)
             if kept < len(chain.links):
-                chain = await self._chain(place, anew=True)
+                chain = await self._chain(current, anew=True)
                 kept, tip = chain.common(digests)
-            if seen is not None and seen.number != place.number and kept < len(chain.links):
+            if seen is not None and seen.number != current.number and kept < len(chain.links):
                 raise ConversationConflict(
                     f"Conversation {id!r} has messages that this writer has not seen. Reload it."
                 )
@@ -216,40 +208,40 @@ class Heads:
                 raise ConversationConflict(
                     f"Messages of conversation {id!r} were deleted or changed. Reload it."
                 )
-            said = change(place)
+            said = change(current)
             try:
-                return await self._commit(place, made, said, natives, digests, chain, kept, tip)
+                return await self._commit(current, made, said, natives, digests, chain, kept, tip)
             except (RevisionMoved, SessionNotFound):
                 continue
             except SessionDeleted:
                 raise ConversationConflict(f"Conversation {id!r} was deleted.") from None
-        raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
+        raise ConversationConflict(f"Conversation {id!r} kept changing; {TRIES} attempts failed.")
 
-    async def patch(self, id: str, change: Change) -> Place | None:
+    async def patch(self, id: str, change: Change) -> BranchState | None:
         """Merge what `change` says, with no message and no new revision; None when it is gone."""
         for _ in range(TRIES):
-            place = await self.look(id)
-            if place.session is None:
+            current = await self.look(id)
+            if current.session is None:
                 return None
-            said = change(place)
+            said = change(current)
             if not said:
-                return place
+                return current
             turn = self.store.turns.begin(
-                id, expected_revision=place.commits, expected_incarnation=place.incarnation
+                id, expected_revision=current.commits, expected_incarnation=current.incarnation
             )
             changed = {STATE: {**said, "session": id}}
             # Of a copy, the steps of its source are still to be taken away.
-            turn.state(**changed, **({} if STEPS in place.state else {STEPS: None}))
+            turn.state(**changed, **({} if STEPS in current.state else {STEPS: None}))
             try:
                 await of(turn.commit())
             except (RevisionMoved, SessionNotFound):
                 continue
-            return Place(place.session, place.head, {**place.state, **changed}, ())
-        raise ConversationConflict(f"Conversation {id!r} is being written by others all the time.")
+            return BranchState(current.session, current.head, {**current.state, **changed})
+        raise ConversationConflict(f"Conversation {id!r} kept changing; {TRIES} attempts failed.")
 
     async def _commit(
         self,
-        place: Place,
+        current: BranchState,
         made: Session,
         said: dict[str, Any],
         natives: list[Native],
@@ -257,16 +249,16 @@ class Heads:
         chain: Chain,
         kept: int,
         tip: str | None,
-    ) -> Place:
+    ) -> BranchState:
         turn = self.store.turns.begin(
             made.id,
-            branch=place.branch,
-            expected_revision=place.commits,
-            expected_incarnation=0 if place.session is None else place.incarnation,
-            create=made if place.session is None else False,
+            branch=current.branch,
+            expected_revision=current.commits,
+            expected_incarnation=0 if current.session is None else current.incarnation,
+            create=made if current.session is None else False,
         )
         turn.warns = False
-        leaf = place.leaf
+        leaf = current.leaf
         if kept < len(chain.links):
             leaf = turn.node(REWRITE, {"kept": kept}, parent=tip).id
         names = ids.new_ids(len(natives) - kept)
@@ -280,54 +272,47 @@ class Heads:
         chains.count(turn, new)
         leaf = fresh[-1].id if fresh else leaf
         heads = dict(said.get("heads", {}))
-        mark = {"n": place.number + 1, "leaf": leaf, "at": place.commits + 1}
-        heads[place.branch] = {**heads.get(place.branch, {}), **mark}
+        mark = {"n": current.number + 1, "leaf": leaf, "at": current.commits + 1}
+        heads[current.branch] = {**heads.get(current.branch, {}), **mark}
         changed: dict[str, Any] = {STATE: {**said, "session": made.id, "heads": heads}}
-        if place.branch == "main":
+        if current.branch == "main":
             changed[STEPS] = None
         turn.state(**changed)
         answer = await of(turn.commit())
-        session = place.session or await of(self.store.sessions.get(made.id)) or made
+        session = current.session or await of(self.store.sessions.get(made.id)) or made
         head = Head(
-            revision=answer.revision, leaf=leaf, branches=[Branch(name=place.branch, leaf=leaf)]
+            revision=answer.revision, leaf=leaf, branches=[Branch(name=current.branch, leaf=leaf)]
         )
-        done = Place(session, head, {**place.state, **changed}, (), place.branch)
+        done = BranchState(session, head, {**current.state, **changed}, branch=current.branch)
         self._remember(done, chain.grown(kept, digests[kept:], names))
         return done
 
-    async def _spent(self, copy: Place) -> dict[str, Any]:
+    async def _carried(self, copy: BranchState) -> dict[str, Any]:
         """What was kept where a copy ends, or where main ended if that is on its path."""
         assert copy.session is not None
         main = replace(copy, branch="main")
-        kept, end = main.begun, main.known.get("leaf")
+        kept, end = main.inherited, main.known.get("leaf")
         if not kept and end is not None:
             node = await of(self.store.nodes.get(copy.session.id, end))
             kept = {} if node is None else main.known
         return {name: kept[name] for name in ("usage", "deferred") if name in kept}
 
-    async def _chain(self, place: Place, *, anew: bool = False) -> Chain:
-        """What stands on the branch, from memory if that is still so."""
-        if place.session is None:
+    async def _chain(self, current: BranchState, *, anew: bool = False) -> Chain:
+        """The chain of the branch; from the cache while nobody has written to the session."""
+        if current.session is None:
             return Chain()
-        key = (place.session.id, place.branch)
-        tag, chain = self._chains.get(key, ("", Chain()))
-        if tag == _tag(place) and not anew:
+        tag, chain = self._chains.get((current.session.id, current.branch)) or ("", Chain())
+        if tag == _tag(current) and not anew:
             return chain
-        full = await self.look(place.session.id, place.branch, messages=True, deleted=True)
-        return await chains.standing(self.store, full.path, anew=anew)
+        full = await self.look(current.session.id, current.branch, messages=True, deleted=True)
+        return await chains.current_chain(self.store, full.path, anew=anew)
 
-    def _remember(self, place: Place, chain: Chain) -> None:
-        if place.session is None:
-            return
-        key = (place.session.id, place.branch)
-        # Taken out and put in again, since another thread may drop the oldest in between.
-        self._chains.pop(key, None)
-        self._chains[key] = (_tag(place), chain)
-        if len(self._chains) > CHAINS_KEPT:
-            self._chains.popitem(last=False)
+    def _remember(self, current: BranchState, chain: Chain) -> None:
+        if current.session is not None:
+            self._chains.put((current.session.id, current.branch), (_tag(current), chain))
 
 
-def begun(copy: Place, spent: dict[str, Any]) -> Place:
+def fresh_copy(copy: BranchState, carried: dict[str, Any]) -> BranchState:
     """A copy with what it knows of itself at its beginning, and revisions of its own."""
     assert copy.session is not None
     assert copy.head is not None
@@ -339,7 +324,7 @@ def begun(copy: Place, spent: dict[str, Any]) -> Place:
         for name, one in source.get("heads", {}).items()
         if name in ends and ends[name] == one["leaf"]
     }
-    heads["main"] = {"n": 1, "leaf": leaf, "at": 1, **spent}
+    heads["main"] = {"n": 1, "leaf": leaf, "at": 1, **carried}
     said: dict[str, Any] = {"session": copy.session.id, "heads": heads}
     if "summary" in source:
         # A name is of a revision, and a process runs the source.
@@ -351,14 +336,14 @@ def begun(copy: Place, spent: dict[str, Any]) -> Place:
     return replace(copy, state={**rest, STATE: said})
 
 
-def moved(id: str, there: Place) -> str:
-    """What to tell a writer who is not up to date."""
+def conflict_text(id: str, there: BranchState) -> str:
+    """The message for a writer who is not up to date."""
     if there.session is None:
         return f"Conversation {id!r} is not there (any more)."
     at = there.revision
     return f"Conversation {id!r} was changed by another writer; it is at {at}. Reload it."
 
 
-def _tag(place: Place) -> str:
-    """What a remembered chain is good for: the session as it stood after one commit."""
-    return f"{place.incarnation}/{place.commits}"
+def _tag(current: BranchState) -> str:
+    """The commit after which a cached chain is valid."""
+    return f"{current.incarnation}/{current.commits}"

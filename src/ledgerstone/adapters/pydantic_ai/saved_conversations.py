@@ -18,17 +18,16 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of
-from ledgerstone.adapters.pydantic_ai import chains, listing, summaries
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
+from ledgerstone.adapters.pydantic_ai import chains, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
-    STATE,
+    BranchState,
     Heads,
-    Place,
-    Seen,
+    ReadRevision,
     StoredConversation,
-    moved,
+    conflict_text,
 )
-from ledgerstone.adapters.pydantic_ai.words import APP
+from ledgerstone.adapters.pydantic_ai.sessions import APP, PAGE_MAX, pages
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
 from ledgerstone.records.sessions import Session
@@ -49,6 +48,7 @@ class LedgerSavedConversations:
 
     # --- whole conversations -----------------------------------------------------------------
 
+    @runs_later
     async def read(
         self, conversation_id: str, *, branch: str = "main"
     ) -> StoredConversation | None:
@@ -56,112 +56,21 @@ class LedgerSavedConversations:
 
         It may have been begun by whatever framework.
         """
-        return await self._faces.later(self._read(conversation_id, branch))
+        return await self._read(conversation_id, branch)
 
+    @runs_later
     async def write(
         self, conversation: Conversation, *, expected_revision: str | None, branch: str = "main"
     ) -> StoredConversation:
         """Messages, usage and deferred requests in one commit; None makes a new conversation.
 
         ConversationConflict when another writer was here since, InvalidValue for what cannot be
-        stored, with its place. The steps of runs that a LedgerStepStore kept are no other writer.
+        stored, with its current. The steps of runs that a LedgerStepStore kept are no other writer.
         """
         if not isinstance(conversation, Conversation):
             raise InvalidValue(
                 "conversation", f"a Conversation expected, got {type(conversation).__name__}"
             )
-        return await self._faces.later(self._write(conversation, expected_revision, branch))
-
-    async def fork(
-        self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
-    ) -> StoredConversation:
-        """A new conversation with the history up to a head, here or on any branch of that one.
-
-        ConversationConflict when that conversation or head is not there any more.
-        """
-        return await self._faces.later(self._fork(conversation_id, at, new_id))
-
-    async def branch(
-        self, conversation_id: str, name: str, *, at: str | None = None
-    ) -> StoredConversation:
-        """Another way to go on from a head, in the same conversation."""
-        return await self._faces.later(self._branch(conversation_id, name, at))
-
-    async def records(self, *, limit: int | None = None) -> list[Session]:
-        """The conversations in scope, those written last first."""
-        return await self._faces.later(self._records(limit))
-
-    async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete it for good; ConversationConflict when it is not as it was read."""
-        await self._faces.later(self._remove(conversation_id, expected_revision))
-
-    # --- as SqliteConversationStore ----------------------------------------------------------
-
-    async def save(
-        self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
-    ) -> ConversationSummary:
-        """Commit content only if its expected revision is still current."""
-        return await self._faces.later(self._save(summary, messages))
-
-    async def get(self, *, conversation_id: str) -> SavedConversation:
-        """One conversation; LookupError when there is none."""
-        return await self._faces.later(self._get(conversation_id))
-
-    async def listing(
-        self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
-    ) -> list[ConversationSummary]:
-        """Summaries, the latest activity first; `query` looks in names, tags and text."""
-        if limit < 1 or offset < 0:
-            raise ValueError("limit must be positive and offset nonnegative")
-        return await self._faces.later(listing.listed(self._heads, query, limit, offset, archived))
-
-    async def name(
-        self,
-        *,
-        source: ConversationSummary,
-        title: str,
-        subtitle: str = "",
-        tags: tuple[str, ...] = (),
-        manual: bool = False,
-        tokens: int = 0,
-    ) -> bool:
-        """Name the revision that was read; False when it moved or has a name of its user's."""
-        naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
-        return await self._faces.later(self._name(naming))
-
-    async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
-        """Archive or bring back; LookupError when there is none."""
-        return await self._faces.later(self._set_archived(conversation_id, archived))
-
-    async def delete(self, *, source: ConversationSummary) -> None:
-        """Delete the revision that was read; ConversationConflict when it moved or is running."""
-        ensure_inactive(source)
-        await self._faces.later(self._delete(source))
-
-    # --- the work, once for both colours of stores -------------------------------------------
-
-    async def _read(self, id: str, branch: str) -> StoredConversation | None:
-        place = await self._heads.look(id, branch, messages=True)
-        if place.session is None or (branch != "main" and place.leaf is None):
-            return None
-        messages = await self._heads.show(place)
-        known = place.known or place.begun
-        conversation: Conversation = ConversationTypeAdapter.validate_python(
-            {
-                "messages": [],
-                "usage": known.get("usage") or {},
-                "conversation_id": id,
-                "deferred_tool_requests": known.get("deferred"),
-            }
-        )
-        conversation.messages = messages
-        return StoredConversation(
-            conversation=conversation, revision=place.revision, head=place.leaf, branch=branch
-        )
-
-    async def _write(
-        self, conversation: Conversation, expected: str | None, branch: str
-    ) -> StoredConversation:
         id = conversation.conversation_id
         natives = chains.dump(conversation.messages)
         rest = replace(conversation, messages=[])
@@ -175,92 +84,88 @@ class LedgerSavedConversations:
         except ValueError as error:
             raise InvalidValue("conversation", str(error)) from None
 
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
             mine["heads"] = dict(mine.get("heads", {}))
             mine["heads"][branch] = {
-                **place.known,
+                **current.known,
                 "usage": said["usage"],
                 "deferred": said["deferred_tool_requests"],
             }
             return mine
 
-        place = await self._heads.write(
-            id, natives, change, seen=_seen(expected), branch=branch, made=self._made(id)
+        current = await self._heads.write(
+            id, natives, change, seen=_seen(expected_revision), branch=branch, made=self._made(id)
         )
         return StoredConversation(
             conversation=conversation,
-            revision=place.revision,
-            head=place.known["leaf"],
+            revision=current.revision,
+            head=current.known["leaf"],
             branch=branch,
         )
 
-    async def _fork(self, id: str, at: str | None, new_id: str | None) -> StoredConversation:
+    @runs_later
+    async def fork(
+        self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
+    ) -> StoredConversation:
+        """A new conversation with the history up to a head, here or on any branch of that one.
+
+        ConversationConflict when that conversation or head is not there any more.
+        """
         if new_id is not None:
             ids.check_id(new_id, "new_id")
-        place = await self._heads.look(id)
-        if place.session is None:
-            raise ConversationConflict(moved(id, place))
+        session, _ = await self._existing(conversation_id)
+        fork = self._store.sessions.fork
         try:
-            made = await of(
-                self._store.sessions.fork(id, at=at, new_id=new_id, user=place.session.user)
-            )
+            made = await of(fork(conversation_id, at=at, new_id=new_id, user=session.user))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to fork at {at!r}: {error}") from error
         # Without this commit a reader still finds the same: what a copy knows is made anew.
-        await self._heads.patch(made.id, lambda copy: copy.state.get(STATE, {}))
-        found = await self._read(made.id, "main")
-        if found is None:
-            raise ConversationConflict(f"Conversation {made.id!r} was deleted.")
-        return found
+        await self._heads.patch(made.id, lambda copy: copy.saved)
+        return await self._read_made(made.id, "main")
 
-    async def _branch(self, id: str, name: str, at: str | None) -> StoredConversation:
-        place = await self._heads.look(id)
-        if place.session is None:
-            raise ConversationConflict(moved(id, place))
-        start = at or place.leaf
+    @runs_later
+    async def branch(
+        self, conversation_id: str, name: str, *, at: str | None = None
+    ) -> StoredConversation:
+        """Another way to go on from a head, in the same conversation."""
+        _, current = await self._existing(conversation_id)
+        start = at or current.leaf
         if start is None:
-            raise ConversationConflict(f"Conversation {id!r} is empty: nothing to branch from.")
+            raise ConversationConflict(
+                f"Conversation {conversation_id!r} is empty: nothing to branch from."
+            )
         try:
-            await of(self._store.branches.create(id, name, at=start))
+            await of(self._store.branches.create(conversation_id, name, at=start))
         except (NotFound, InvalidValue) as error:
             raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
-        found = await self._read(id, name)
-        if found is None:
-            raise ConversationConflict(f"Conversation {id!r} was deleted.")
-        return found
+        return await self._read_made(conversation_id, name)
 
-    async def _records(self, limit: int | None) -> list[Session]:
+    @runs_later
+    async def records(self, *, limit: int | None = None) -> list[Session]:
+        """The conversations in scope, those written last first."""
         if limit is not None and limit < 1:
             raise InvalidValue("limit", f"a number from 1 or None expected, got {limit!r}")
         found: list[Session] = []
-        async for page in listing.pages(self._heads, limit or listing.PAGE_MAX):
+        async for page in pages(self._store, self._heads.scope, first=limit or PAGE_MAX):
             found += page
             if limit is not None and len(found) >= limit:
                 break
         return found[:limit]
 
-    async def _remove(self, id: str, expected: str) -> None:
-        place = await self._heads.look(id)
-        await self._purge(id, place, seen=place.revision == expected)
+    @runs_later
+    async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete it for good; ConversationConflict when it is not as it was read."""
+        current = await self._heads.look(conversation_id)
+        await self._purge(conversation_id, current, seen=current.revision == expected_revision)
 
-    async def _purge(self, id: str, place: Place, *, seen: bool) -> None:
-        if place.session is None or not seen:
-            raise ConversationConflict(moved(id, place))
-        try:
-            gone = await of(
-                self._store.sessions.purge(
-                    id, expected_revision=place.commits, expected_incarnation=place.incarnation
-                )
-            )
-        except RevisionMoved:
-            raise ConversationConflict(moved(id, place)) from None
-        if not gone.existed:
-            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+    # --- as SqliteConversationStore ----------------------------------------------------------
 
-    async def _save(
-        self, summary: ConversationSummary, messages: Sequence[ModelMessage]
+    @runs_later
+    async def save(
+        self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
     ) -> ConversationSummary:
+        """Commit content only if its expected revision is still current."""
         natives = chains.dump(messages)
         updated = replace(
             summary,
@@ -271,36 +176,59 @@ class LedgerSavedConversations:
             ),
         )
 
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
             mine["summary"] = summaries.saved(updated, mine.get("summary"))
             return mine
 
         made = self._made(summary.id, cwd=summary.workspace or None)
         seen = summaries.seen(summary)
-        place = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
-        return summaries.of_place(place)
+        current = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
+        return summaries.of_state(current)
 
-    async def _get(self, id: str) -> SavedConversation:
-        place = await self._heads.look(id, messages=True)
-        if place.session is None:
-            raise LookupError(f"No saved session: {id}")
-        messages = await self._heads.show(place)
-        found = summaries.of_place(place)
-        if "summary" not in place.state.get(STATE, {}):
+    @runs_later
+    async def get(self, *, conversation_id: str) -> SavedConversation:
+        """One conversation; LookupError when there is none."""
+        current = await self._heads.look(conversation_id, messages=True)
+        if current.session is None:
+            raise LookupError(f"No saved session: {conversation_id}")
+        messages = await self._heads.show(current)
+        found = summaries.of_state(current)
+        if "summary" not in current.saved:
             found = replace(found, message_count=len(messages))
         return SavedConversation(summary=found, messages=messages)
 
-    async def _name(self, naming: summaries.Naming) -> bool:
+    @runs_later
+    async def listing(
+        self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
+    ) -> list[ConversationSummary]:
+        """Summaries, the latest activity first; `query` looks in names, tags and text."""
+        if limit < 1 or offset < 0:
+            raise ValueError("limit must be positive and offset nonnegative")
+        return await summaries.listed(self._heads, query, limit, offset, archived)
+
+    @runs_later
+    async def name(
+        self,
+        *,
+        source: ConversationSummary,
+        title: str,
+        subtitle: str = "",
+        tags: tuple[str, ...] = (),
+        manual: bool = False,
+        tokens: int = 0,
+    ) -> bool:
+        """Name the revision that was read; False when it moved or has a name of its user's."""
+        naming = summaries.Naming(source, title, subtitle, tags, manual, tokens)
         done = False
 
-        def change(place: Place) -> dict[str, Any]:
+        def change(current: BranchState) -> dict[str, Any]:
             nonlocal done
             done = False
-            mine = dict(place.state.get(STATE, {}))
+            mine = dict(current.saved)
             if "summary" not in mine:
                 return {}
-            named, done = naming.apply(summaries.of_place(place))
+            named, done = naming.apply(summaries.of_state(current))
             if named is None:
                 return {}
             mine["summary"] = summaries.dump(named)
@@ -308,24 +236,75 @@ class LedgerSavedConversations:
 
         return await self._heads.patch(naming.source.id, change) is not None and done
 
-    async def _set_archived(self, id: str, archived: bool) -> ConversationSummary:
-        def change(place: Place) -> dict[str, Any]:
-            mine = dict(place.state.get(STATE, {}))
-            summary = summaries.of_place(place)
+    @runs_later
+    async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
+        """Archive or bring back; LookupError when there is none."""
+
+        def change(current: BranchState) -> dict[str, Any]:
+            mine = dict(current.saved)
+            summary = summaries.of_state(current)
             if "summary" not in mine or archived == (summary.archived_at is not None):
                 return {}
             at = _now() if archived else None
             mine["summary"] = summaries.dump(replace(summary, archived_at=at))
             return mine
 
-        place = await self._heads.patch(id, change)
-        if place is None or "summary" not in place.state.get(STATE, {}):
-            raise LookupError(f"No saved session: {id}")
-        return summaries.of_place(place)
+        current = await self._heads.patch(conversation_id, change)
+        if current is None or "summary" not in current.saved:
+            raise LookupError(f"No saved session: {conversation_id}")
+        return summaries.of_state(current)
 
-    async def _delete(self, source: ConversationSummary) -> None:
-        place = await self._heads.look(source.id)
-        await self._purge(source.id, place, seen=summaries.revision(place) == source.revision)
+    @runs_later
+    async def delete(self, *, source: ConversationSummary) -> None:
+        """Delete the revision that was read; ConversationConflict when it moved or is running."""
+        ensure_inactive(source)
+        current = await self._heads.look(source.id)
+        await self._purge(source.id, current, seen=summaries.revision(current) == source.revision)
+
+    async def _read(self, id: str, branch: str) -> StoredConversation | None:
+        current = await self._heads.look(id, branch, messages=True)
+        if current.session is None or (branch != "main" and current.leaf is None):
+            return None
+        messages = await self._heads.show(current)
+        known = current.known or current.inherited
+        conversation: Conversation = ConversationTypeAdapter.validate_python(
+            {
+                "messages": [],
+                "usage": known.get("usage") or {},
+                "conversation_id": id,
+                "deferred_tool_requests": known.get("deferred"),
+            }
+        )
+        conversation.messages = messages
+        return StoredConversation(
+            conversation=conversation, revision=current.revision, head=current.leaf, branch=branch
+        )
+
+    async def _read_made(self, id: str, branch: str) -> StoredConversation:
+        found = await self._read(id, branch)
+        if found is None:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
+        return found
+
+    async def _existing(self, id: str) -> tuple[Session, BranchState]:
+        current = await self._heads.look(id)
+        if current.session is None:
+            raise ConversationConflict(conflict_text(id, current))
+        return current.session, current
+
+    async def _purge(self, id: str, current: BranchState, *, seen: bool) -> None:
+        if current.session is None or not seen:
+            raise ConversationConflict(conflict_text(id, current))
+        try:
+            gone = await of(
+                self._store.sessions.purge(
+                    id, expected_revision=current.commits, expected_incarnation=current.incarnation
+                )
+            )
+        except RevisionMoved:
+            raise ConversationConflict(conflict_text(id, current)) from None
+        if not gone.existed:
+            raise ConversationConflict(f"Conversation {id!r} was deleted.")
 
     def _made(self, id: str, cwd: str | None = None) -> Session:
         tenant = self._store.tenant
@@ -338,10 +317,10 @@ def _now() -> datetime:
     return to_datetime(SystemClock().now_us())
 
 
-def _seen(revision: str | None) -> Seen | None:
+def _seen(revision: str | None) -> ReadRevision | None:
     """A revision as `read` gave it; one that was never given fits nothing."""
     if revision is None:
         return None
     incarnation, _, number = revision.partition(".")
     digits = incarnation.isdecimal() and number.isdecimal()
-    return Seen(int(incarnation), int(number)) if digits else Seen(0, 0)
+    return ReadRevision(int(incarnation), int(number)) if digits else ReadRevision(0, 0)

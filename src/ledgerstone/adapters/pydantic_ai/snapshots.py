@@ -6,7 +6,6 @@ both begin with is shared, also with the conversation itself.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
 from ledgerstone.adapters.pydantic_ai.heads import REWRITE
-from ledgerstone.adapters.pydantic_ai.words import STEPS, steps_of
+from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, steps_of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
@@ -51,8 +50,8 @@ class Snapshots:
         self._store = store
         self._branch = branch
         self._keep = keep
-        self._chains: OrderedDict[tuple[str, int, str], Chain] = OrderedDict()
-        self._bases: dict[str, Base] = {}
+        self._chains = Cache[tuple[str, int, str], Chain](CHAINS_KEPT)
+        self._bases = Cache[str, Base](CHAINS_KEPT)
 
     async def save(self, session: str, snapshot: ContinuableSnapshot) -> None:
         """Write one, unless its key says that it was; then forget what is not to be kept."""
@@ -146,12 +145,12 @@ class Snapshots:
             rewrite = kept if same < len(chain.links) else None
             revision = await self._commit(session, base, fresh, node, end, rewrite)
             grown = chain.grown(same, digests[same:], names)
-            self._bases[session] = Base(base.incarnation, revision, end, grown)
+            self._bases.put(session, Base(base.incarnation, revision, end, grown))
         else:
             await self._hang(session, base.revision, fresh, node, tip if same else None)
             # One commit more, and the branch stands where it stood.
-            self._bases[session] = base._replace(revision=base.revision + 1)
-        self._remember(key, chain.grown(same, digests[same:], names))
+            self._bases.put(session, base._replace(revision=base.revision + 1))
+        self._chains.put(key, chain.grown(same, digests[same:], names))
 
     async def _commit(
         self,
@@ -211,11 +210,9 @@ class Snapshots:
         query = ReadMessages(tenant=tenant, session=session, branch=branch, deleted=True)
         found, path = await of(self._store.read(GetHead(tenant=tenant, id=session), query))
         head = found or Head()
-        chain = await chains.standing(self._store, path, anew=anew)
+        chain = await chains.current_chain(self._store, path, anew=anew)
         base = Base(head.incarnation, head.revision, _leaf(head, branch), chain, anew)
-        if len(self._bases) >= CHAINS_KEPT:
-            self._bases.clear()
-        self._bases[session] = base
+        self._bases.put(session, base)
         return base
 
     async def _own(self, key: tuple[str, int, str], before: list[Node]) -> Chain:
@@ -237,13 +234,6 @@ class Snapshots:
         gone = [node.id for node in nodes if node.id not in spared]
         if gone:
             await of(self._store.nodes.tombstone(session, gone))
-
-    def _remember(self, key: tuple[str, int, str], chain: Chain) -> None:
-        # Taken out and put in again, since another thread may drop the oldest in between.
-        self._chains.pop(key, None)
-        self._chains[key] = chain
-        if len(self._chains) > CHAINS_KEPT:
-            self._chains.popitem(last=False)
 
 
 def high_water(key: str | None, newest: list[Node]) -> dict[str, Any] | None:

@@ -7,8 +7,8 @@ executions, so that `executions.unresolved` and `sessions.recovery` know of them
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pydantic_ai_harness.step_persistence import (
     ContinuableSnapshot,
@@ -18,11 +18,11 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
-from ledgerstone.adapters.pydantic_ai import effects, step_records
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
+from ledgerstone.adapters.pydantic_ai import step_records
+from ledgerstone.adapters.pydantic_ai.sessions import APP, Cache
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
-from ledgerstone.adapters.pydantic_ai.words import APP
 from ledgerstone.errors import IncarnationMoved, InvalidValue, SessionNotFound
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
@@ -52,63 +52,12 @@ class LedgerStepStore:
         self._store = store
         self._user = None if user is None else ids.check_id(user, "user")
         self._snapshots = Snapshots(store, branch, max_snapshots_per_run)
-        self._sessions: dict[str, str] = {}
+        self._sessions = Cache[str, str](RUNS_KEPT)
 
+    @runs_later
     async def register_run(self, record: RunRecord) -> None:
         """Write the run down; again, it is overwritten. A run stays in its conversation."""
-        await self._faces.later(self._register(record))
-
-    async def get_run(self, *, run_id: str) -> RunRecord | None:
-        found = await self._faces.later(self._run(run_id))
-        return None if found is None else step_records.record_of(found)
-
-    async def list_runs(
-        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
-    ) -> list[RunRecord]:
-        """Those that fit, in the order they started."""
-        return await self._faces.later(self._list_runs(parent_run_id, conversation_id))
-
-    async def append_event(self, event: StepEvent) -> None:
-        """Add an event; one with an idempotency key that is there already changes nothing."""
-        await self._faces.later(self._append(event))
-
-    async def list_events(self, *, run_id: str) -> list[StepEvent]:
-        """All events of a run, in the order they were added."""
-        return await self._faces.later(self._events(run_id))
-
-    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
-        """Keep a point to go on from, in one commit; repeated saves are known by their key."""
-        await self._faces.later(self._save(snapshot))
-
-    async def latest_snapshot(
-        self, *, run_id: str, include_interrupted: bool = False
-    ) -> ContinuableSnapshot | None:
-        """The newest complete one; the newest of all with `include_interrupted`."""
-        found = await self._faces.later(self._kept(run_id, include_interrupted, 1))
-        return found[-1] if found else None
-
-    async def list_snapshots(
-        self, *, run_id: str, include_interrupted: bool = False
-    ) -> list[ContinuableSnapshot]:
-        """What is kept of a run, in the order it was saved."""
-        return await self._faces.later(self._kept(run_id, include_interrupted, None))
-
-    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
-        """Write down what became of a tool call; the last record of a call counts."""
-        await self._faces.later(self._record(record))
-
-    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
-        return await self._faces.later(self._effect(run_id, tool_call_id))
-
-    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
-        """Calls that began and did not end: after a crash nobody knows what they did."""
-        found = await self._faces.later(self._effects(run_id))
-        return [one for one in found if one.status == "started"]
-
-    # --- the work, once for both colours of stores -------------------------------------------
-
-    async def _register(self, record: RunRecord) -> None:
-        session = await self._home(record.run_id, record.conversation_id, create=True)
+        session = await self._ensured_session(record.run_id, record.conversation_id)
         wanted = session if record.conversation_id is None else record.conversation_id
         if wanted != session:
             raise InvalidValue(
@@ -117,13 +66,18 @@ class LedgerStepStore:
         known = await of(self._store.runs.get(record.run_id))
         await of(self._store.runs.put(step_records.run_of(record, session, known)))
 
-    async def _run(self, run_id: str) -> Run | None:
+    @runs_later
+    async def get_run(self, *, run_id: str) -> RunRecord | None:
         found = await of(self._store.runs.get(run_id))
-        return found if found is not None and step_records.is_ours(found) else None
+        if found is None or not step_records.is_ours(found):
+            return None
+        return step_records.record_of(found)
 
-    async def _list_runs(
-        self, parent_run_id: str | None, conversation_id: str | None
+    @runs_later
+    async def list_runs(
+        self, *, parent_run_id: str | None = None, conversation_id: str | None = None
     ) -> list[RunRecord]:
+        """Those that fit, in the order they started."""
         found = []
         where = self._store.runs.iter(session=conversation_id, parent_run=parent_run_id)
         async for run in each(where):
@@ -134,7 +88,9 @@ class LedgerStepStore:
                 found.append(record)
         return sorted(found, key=lambda record: record.started_at)
 
-    async def _append(self, event: StepEvent) -> None:
+    @runs_later
+    async def append_event(self, event: StepEvent) -> None:
+        """Add an event; one with an idempotency key that is there already changes nothing."""
         once = event.idempotency_key
         key = EVENT + (ids.new_id() if once is None else ids.derive(once))
         note = {key: {**step_records.dump_event(event), "order": event_order()}}
@@ -144,10 +100,12 @@ class LedgerStepStore:
             if event.kind in ENDS:
                 await of(self._store.runs.update(event.run_id, **step_records.end_of(event)))
 
-        await self._at_home(event.run_id, event.conversation_id, write)
+        await self._in_session(event.run_id, event.conversation_id, write)
 
-    async def _events(self, run_id: str) -> list[StepEvent]:
-        session = await self._home(run_id)
+    @runs_later
+    async def list_events(self, *, run_id: str) -> list[StepEvent]:
+        """All events of a run, in the order they were added."""
+        session = await self._session_of(run_id)
         if session is None:
             return []
         node = anchor(run_id)
@@ -156,50 +114,79 @@ class LedgerStepStore:
         bodies.sort(key=lambda body: int(body["order"]))
         return [step_records.read_event(body) for body in bodies]
 
-    async def _save(self, snapshot: ContinuableSnapshot) -> None:
-        async def write(session: str) -> None:
-            await self._snapshots.save(session, snapshot)
+    @runs_later
+    async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
+        """Keep a point to go on from, in one commit; repeated saves are known by their key."""
+        write = partial(self._snapshots.save, snapshot=snapshot)
+        await self._in_session(snapshot.run_id, snapshot.conversation_id, write)
 
-        await self._at_home(snapshot.run_id, snapshot.conversation_id, write)
+    @runs_later
+    async def latest_snapshot(
+        self, *, run_id: str, include_interrupted: bool = False
+    ) -> ContinuableSnapshot | None:
+        """The newest complete one; the newest of all with `include_interrupted`."""
+        found = await self._kept(run_id, include_interrupted, 1)
+        return found[-1] if found else None
+
+    @runs_later
+    async def list_snapshots(
+        self, *, run_id: str, include_interrupted: bool = False
+    ) -> list[ContinuableSnapshot]:
+        """What is kept of a run, in the order it was saved."""
+        return await self._kept(run_id, include_interrupted, None)
+
+    @runs_later
+    async def record_tool_effect(self, record: ToolEffectRecord) -> None:
+        """Write down what became of a tool call; the last record of a call counts."""
+        write = partial(step_records.record_effect, self._store, told=record)
+        await self._in_session(record.run_id, None, write)
+
+    @runs_later
+    async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
+        session = await self._session_of(run_id)
+        if session is None:
+            return None
+        return await step_records.effect_of_call(self._store, session, run_id, tool_call_id)
+
+    @runs_later
+    async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
+        """Calls that began and did not end: after a crash nobody knows what they did."""
+        found = await step_records.effects_of_run(self._store, ids.check_id(run_id, "run_id"))
+        return [one for one in found if one.status == "started"]
 
     async def _kept(
         self, run_id: str, interrupted: bool, limit: int | None
     ) -> list[ContinuableSnapshot]:
-        session = await self._home(run_id)
+        session = await self._session_of(run_id)
         if session is None:
             return []
         return await self._snapshots.read(session, run_id, interrupted=interrupted, limit=limit)
 
-    async def _record(self, record: ToolEffectRecord) -> None:
-        async def write(session: str) -> None:
-            await effects.record(self._store, session, record)
-
-        await self._at_home(record.run_id, None, write)
-
-    async def _effect(self, run_id: str, call: str) -> ToolEffectRecord | None:
-        session = await self._home(run_id)
-        if session is None:
-            return None
-        return await effects.of_call(self._store, session, run_id, call)
-
-    async def _effects(self, run_id: str) -> Sequence[ToolEffectRecord]:
-        return await effects.of_run(self._store, ids.check_id(run_id, "run_id"))
-
-    async def _at_home(
+    async def _in_session(
         self, run_id: str, conversation: str | None, write: Callable[[str], Awaitable[None]]
     ) -> None:
         """Write to the session of a run; once more if it was purged since it was looked up."""
         try:
-            await write(await self._home(run_id, conversation, create=True))
+            await write(await self._ensured_session(run_id, conversation))
         except (SessionNotFound, IncarnationMoved):
-            self._sessions.pop(run_id, None)
-            await write(await self._home(run_id, conversation, create=True))
+            self._sessions.drop(run_id)
+            await write(await self._ensured_session(run_id, conversation))
 
-    async def _home(self, run_id: str, conversation: str | None = None, **how: bool) -> Any:
-        """The session of a run; with `create`, it is there afterwards, and its node in it."""
+    async def _session_of(self, run_id: str) -> str | None:
+        """The session of a run; None when nothing of it is stored."""
+        return await self._locate(run_id, None, create=False)
+
+    async def _ensured_session(self, run_id: str, conversation: str | None) -> str:
+        """The session of a run, with its node in it."""
+        found = await self._locate(run_id, conversation, create=True)
+        assert found is not None
+        return found
+
+    async def _locate(self, run_id: str, conversation: str | None, *, create: bool) -> str | None:
         ids.check_id(run_id, "run_id")
-        if run_id in self._sessions:
-            return self._sessions[run_id]
+        known = self._sessions.get(run_id)
+        if known is not None:
+            return known
         found = await of(self._store.runs.get(run_id))
         if found is not None:
             session = found.session
@@ -208,13 +195,11 @@ class LedgerStepStore:
         else:
             session = own_session(run_id)
         node = await of(self._store.nodes.get(session, anchor(run_id)))
-        if node is None and not how.get("create"):
+        if node is None and not create:
             return None
         if node is None or found is None:
             await self._begin(session, run_id)
-        if len(self._sessions) >= RUNS_KEPT:
-            self._sessions.clear()
-        self._sessions[run_id] = session
+        self._sessions.put(run_id, session)
         return session
 
     async def _begin(self, session: str, run_id: str) -> None:

@@ -1,10 +1,10 @@
-"""Small words that several formats share: media, arguments, results, counts. All of it is pure."""
+"""What several formats do alike with parts: media, arguments, results, texts. All of it is pure."""
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,8 +32,9 @@ from ledgerstone.records.parts import (
 
 result_parts = read_result
 COUNT_BOUND = 1 << 53
-OUTSIDE = "ledgerstone"
-"""The key under which a format's free place holds parts that it has no word for."""
+ERROR = "error"
+EXTRAS = "ledgerstone"
+"""The key under which a format's free place holds parts that it cannot express."""
 
 AnyMedia: TypeAlias = File | Image | Audio | Video
 
@@ -54,8 +55,8 @@ _NEEDED: dict[type, tuple[str, ...]] = {
     ToolResult: ("call_id",),
     Code: ("code",),
 }
-_WORDED = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
-_WORDLESS = (Source, Json)
+_COMMON = frozenset((Text, Reasoning, ToolCall, ToolResult, File, Image, Audio, Video, Code))
+_ONLY_OURS = (Source, Json)
 _FREE = frozenset(("arguments", "content", "is_error", "value"))
 _THINK, _THOUGHT = "<think>\n", "\n</think>"
 _URLSAFE = str.maketrans("+/", "-_")
@@ -66,13 +67,52 @@ def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def text_of(holder: dict[str, Any], key: str) -> str | None:
+    """The text under a key, if there is one."""
+    return text_or_none(holder.get(key))
+
+
 def count(value: object) -> int:
     """A number of tokens, or nothing."""
     return value if type(value) is int and 0 <= value < COUNT_BOUND else 0
 
 
+class Blocks(NamedTuple):
+    """Content that is a text or a list of blocks, as the messages of providers have it."""
+
+    kind: str
+    read_block: Callable[[Any, str], AnyPart]
+    """A block said in a role as a part."""
+    write_block: Callable[[AnyPart], dict[str, Any]]
+
+    def read(self, content: Any, role: str) -> list[AnyPart]:
+        """What is said in a role."""
+        if isinstance(content, str):
+            return [read_text(content, role)]
+        return [part_of(lambda b: self.read_block(b, role), one, self.kind) for one in content]
+
+    def read_answer(self, content: Any, role: str = "tool") -> Any:
+        """What a tool answered: blocks in our parts when they can be, anything else as it is."""
+        parts = self.read(content, role) if isinstance(content, list) else []
+        if parts and all(isinstance(one, Text | Media) for one in parts):
+            return result_content(parts)
+        return content
+
+    def message(self, role: str, parts: list[AnyPart]) -> dict[str, Any]:
+        """A message of other origin: a single text is its content."""
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return {"role": role, "content": parts[0].text}
+        return {"role": role, "content": list(map(self.write_block, parts))}
+
+    def shown(self, parts: list[AnyPart]) -> tuple[list[dict[str, Any]], list[AnyPart]]:
+        """Media as a message of the user, who alone can show them, and the other parts."""
+        media: list[AnyPart] = [part for part in parts if isinstance(part, Media)]
+        found = [self.message("user", media)] if media else []
+        return found, [part for part in parts if not isinstance(part, Media)]
+
+
 def part_of(read: Callable[[Any], AnyPart], block: Any, kind: str) -> AnyPart:
-    """A block as a part; one that is not what it promises to be stays as it stands."""
+    """A block as a part; one of unexpected shape is kept verbatim."""
     try:
         return checked(read(block))
     except SHAPES:
@@ -99,6 +139,24 @@ def is_verbatim(part: AnyPart, kind: str) -> bool:
     return isinstance(part, dict) and part.get("type") == f"{kind}-block" and "block" in part
 
 
+def other_block(part: AnyPart, kind: str, write_text: Callable[[str], Any]) -> Any:
+    """A part that a format cannot express: its own verbatim block, or text."""
+    if is_verbatim(part, kind) and isinstance(part, dict):
+        return part["block"]
+    return write_text(part_as_text(part))
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Text as most formats spell it."""
+    return {"type": "text", "text": text}
+
+
+def apart(parts: list[AnyPart], kind: str) -> tuple[list[AnyPart], list[AnyPart]]:
+    """Parts that a format can express, and those for its free place."""
+    extras = [part for part in parts if type(part) not in _COMMON and is_extra(part, kind)]
+    return ([part for part in parts if not is_extra(part, kind)] if extras else parts), extras
+
+
 def media(
     media_type: str | None, *, url: str | None = None, data: str | None = None, **fields: Any
 ) -> AnyMedia:
@@ -115,6 +173,27 @@ def image(url: str, detail: str | None = None, media_type: str | None = None) ->
     return Image(url=place, data=data, media_type=found, detail=detail)
 
 
+def read_audio(block: Any) -> Audio:
+    """The audio of a block as OpenAI spells it."""
+    audio = block["input_audio"]
+    return Audio(data=audio["data"], media_type=f"audio/{audio['format']}")
+
+
+def audio_block(part: Audio) -> dict[str, Any]:
+    kind = (part.media_type or "audio/wav").partition("/")[2]
+    return {"type": "input_audio", "input_audio": {"data": part.data, "format": kind}}
+
+
+def image_url(part: Image) -> dict[str, Any]:
+    """An image as chat completions show it."""
+    shown = {"url": as_url(part)}
+    return shown if part.detail is None else {**shown, "detail": part.detail}
+
+
+def read_image_url(shown: Any) -> Image:
+    return image(shown["url"], text_or_none(shown.get("detail")))
+
+
 def as_url(part: Media) -> str:
     """One url for bytes of any kind of reference."""
     if part.data is not None:
@@ -127,12 +206,12 @@ def default_type(part: Media) -> str:
     return kinds.get(type(part), "application/octet-stream")
 
 
-def sound(part: AnyPart) -> AnyPart:
+def normalized(part: AnyPart) -> AnyPart:
     """Bytes in the one spelling of base64 that all take; what is none, or of nothing, stays as it
     stands. So does an answer of a tool that only looks like parts. Arguments that are the text of
     an object are the object."""
     if isinstance(part, ToolResult):
-        return _sound_result(part)
+        return _normalized_result(part)
     if isinstance(part, ToolCall) and isinstance(part.arguments, str):
         return msgspec.structs.replace(part, arguments=arguments_of(part.arguments))
     if not isinstance(part, Media):
@@ -151,13 +230,13 @@ def sound(part: AnyPart) -> AnyPart:
     return part if data == part.data else msgspec.structs.replace(part, data=data)
 
 
-def _sound_result(part: ToolResult) -> ToolResult:
+def _normalized_result(part: ToolResult) -> ToolResult:
     given = result_parts(part.content) or []
-    better = [sound(one) for one in given]
+    better = [normalized(one) for one in given]
     if all(one is other for one, other in zip(given, better, strict=True)):
         return part
     is_value = any(isinstance(one, dict) for one in better)
-    content = spelled(part.content) if is_value else result_content(better)
+    content = as_text(part.content) if is_value else result_content(better)
     return msgspec.structs.replace(part, content=content)
 
 
@@ -186,7 +265,7 @@ def arguments_of(text: Any) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def spelled(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as text: itself, or its JSON."""
     return value if isinstance(value, str) else encode_json(value, "value").decode()
 
@@ -203,49 +282,69 @@ def result_content(parts: list[AnyPart]) -> Any:
     return [msgspec.to_builtins(one) for one in parts]
 
 
+def error_of(content: Any) -> tuple[Any, bool]:
+    """What a result says, and whether it is an error: an object, or its text, of this one key.
+
+    So formats that have no field for the failure of a tool write it: see `as_error`.
+    """
+    found = content
+    if isinstance(content, str) and content[:1] == "{":
+        found = arguments_of(content)
+    if isinstance(found, dict) and list(found) == [ERROR]:
+        return found[ERROR], True
+    return content, False
+
+
+def as_error(content: Any) -> dict[str, Any]:
+    """A failure as an object."""
+    return {ERROR: content}
+
+
 def result_text(content: Any) -> str:
     """What a tool answered, as text; media are named, not shown."""
     parts = result_parts(content)
     if parts is None:
-        return spelled(content)
-    return "\n".join(one.text if isinstance(one, Text) else said(one) for one in parts)
+        return as_text(content)
+    return "\n".join(map(part_as_text, parts))
 
 
-def said(part: AnyPart) -> str:
-    """What a part without a word of its own says, as text for a model."""
+def part_as_text(part: AnyPart) -> str:
+    """A part as text, for models that cannot be shown it otherwise."""
+    if isinstance(part, Text):
+        return part.text
     if isinstance(part, Code):
         return f"```{part.language or ''}\n{part.code}\n```"
     if isinstance(part, Json):
-        return spelled(part.value)
+        return as_text(part.value)
     if isinstance(part, Media):
         part = msgspec.structs.replace(part, data=None)
     value = msgspec.to_builtins(part) if isinstance(part, Part) else part
     return encode_json(value, "part").decode()
 
 
-def outside(parts: list[AnyPart]) -> list[Any]:
+def write_extras(parts: list[AnyPart]) -> list[Any]:
     """Parts for the free place of a format."""
     return [msgspec.to_builtins(one) if isinstance(one, Part) else one for one in parts]
 
 
-def from_outside(value: Any) -> list[AnyPart]:
-    """Parts that stood in a free place: such as a format may have no word for, and no others."""
+def read_extras(value: Any) -> list[AnyPart]:
+    """Parts from a format's free place; empty if any is of a kind that has no need of it."""
     if not isinstance(value, list):
         return []
     found = [read_part(one) for one in value if isinstance(one, dict)]
-    kept = [one for one in found if has_no_word(one) or isinstance(one, Media)]
+    kept = [one for one in found if has_no_equivalent(one) or isinstance(one, Media)]
     return kept if len(kept) == len(value) else []
 
 
-def has_no_word(part: AnyPart) -> bool:
+def has_no_equivalent(part: AnyPart) -> bool:
     if isinstance(part, dict):
         return isinstance(part.get("type"), str)
-    return isinstance(part, _WORDLESS)
+    return isinstance(part, _ONLY_OURS)
 
 
-def is_outside(part: AnyPart, kind: str) -> bool:
+def is_extra(part: AnyPart, kind: str) -> bool:
     """Whether a part must stand in the free place of a format."""
-    return type(part) not in _WORDED and has_no_word(part) and not is_verbatim(part, kind)
+    return type(part) not in _COMMON and has_no_equivalent(part) and not is_verbatim(part, kind)
 
 
 def signer(message: Message) -> str | None:
@@ -257,43 +356,33 @@ def signer(message: Message) -> str | None:
     return "google" if found.startswith("google") else found
 
 
-def thought(text: str) -> str:
+def tagged_thought(text: str) -> str:
     """Reasoning that its reader did not sign, in the tags that models know."""
     return f"{_THINK}{text}{_THOUGHT}"
 
 
-def from_thought(text: str) -> str | None:
+def untagged_thought(text: str) -> str | None:
     """The reasoning of a text that is nothing else."""
     if text.startswith(_THINK) and text.endswith(_THOUGHT) and text.count(_THINK) == 1:
         return text[len(_THINK) : -len(_THOUGHT)]
     return None
 
 
-def spoken(text: str, role: str) -> AnyPart:
+def read_text(text: str, role: str) -> AnyPart:
     """A text; between the tags of a thought it is one, when the assistant says it."""
-    found = from_thought(text) if role == "assistant" else None
+    found = untagged_thought(text) if role == "assistant" else None
     return Text(text) if found is None else Reasoning(found)
 
 
-def plain(parts: list[AnyPart]) -> str:
+def joined_text(parts: list[AnyPart]) -> str:
     """Content that is text: texts and thoughts."""
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text
     return "".join(
-        thought(part.text) if isinstance(part, Reasoning) else part.text
+        tagged_thought(part.text) if isinstance(part, Reasoning) else part.text
         for part in parts
         if isinstance(part, Reasoning | Text)
     )
-
-
-def answer_of(content: Any, read: Callable[[Any], AnyPart], kind: str) -> Any:
-    """What a tool answered: blocks in our parts when they can be, anything else as it stands."""
-    if not isinstance(content, list):
-        return content
-    parts = [part_of(read, one, kind) for one in content]
-    if parts and all(isinstance(one, Text | Media) for one in parts):
-        return result_content(parts)
-    return content
 
 
 def _opened(url: str, media_type: str | None) -> tuple[str | None, str | None, str | None]:

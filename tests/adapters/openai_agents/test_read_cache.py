@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, Usage, formats
-from ledgerstone.adapters.openai_agents import LedgerSession, recent
+from ledgerstone.adapters.openai_agents import LedgerSession, read_cache
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents.usage import Entry
 
 Change = Callable[["Talk"], Awaitable[object]]
@@ -158,11 +159,13 @@ def test_only_what_is_new_is_read(store_url: str, monkeypatch: pytest.MonkeyPatc
             await talk.use()
             wanted = await talk.session().get_items()
             with monkeypatch.context() as patch:
-                patch.delattr(recent, "newest")
+                patch.delattr(BranchHistory, "newest")
                 assert await ours.get_items() == wanted
                 assert await ours.get_items() == wanted
-                await talk.pop()
-                with pytest.raises(NameError):
+            await talk.pop()
+            with monkeypatch.context() as patch:
+                patch.delattr(BranchHistory, "newest")
+                with pytest.raises(AttributeError):
                     await ours.get_items()
             other = await ours.create_branch("b", items=1)
             assert await other.get_items() == wanted[:1]
@@ -172,7 +175,7 @@ def test_only_what_is_new_is_read(store_url: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("bound", ["ITEMS_MAX", "COMMITS_MAX"])
 def test_beyond_the_bounds_all_is_read(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    monkeypatch.setattr(recent, bound, 3)
+    monkeypatch.setattr(read_cache, bound, 3)
 
     async def main() -> None:
         async with AsyncStore.open("memory://") as store:

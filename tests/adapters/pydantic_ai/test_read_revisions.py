@@ -21,7 +21,7 @@ from pydantic_ai_harness.step_persistence.conversations import (
 
 from ledgerstone import Store, assistant, user
 from ledgerstone.adapters.pydantic_ai import LedgerSavedConversations, LedgerStepStore
-from ledgerstone.adapters.pydantic_ai.heads import Heads, Place
+from ledgerstone.adapters.pydantic_ai.heads import BranchState, Heads
 from ledgerstone.records.parts import Text
 from tests.adapters.pydantic_ai.samples import PNG
 
@@ -196,7 +196,7 @@ class Interfering(Heads):
         super().__init__(store, scope)
         self.acts = [act]
 
-    async def look(self, id: str, branch: str = "main", **how: bool) -> Place:
+    async def look(self, id: str, branch: str = "main", **how: bool) -> BranchState:
         place = await super().look(id, branch, **how)
         if self.acts:
             self.acts.pop()()

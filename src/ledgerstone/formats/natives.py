@@ -126,13 +126,13 @@ def native(format: str, messages: Iterable[Message]) -> list[Native]:
 
 
 def origin(message: Message) -> str | None:
-    """The format that a message came from; None for one made by our own words."""
+    """The format that a message came from; None for one that was made here."""
     mark = (message.body.extra or {}).get(NATIVE)
     return mark[0] if isinstance(mark, list) and mark else None
 
 
 def _exact(known: Format, format: str, message: Message) -> Native | None:
-    """The native again; None when the message does not say any more, or never did, how it was."""
+    """The very native; None for one of another format, or when the message was changed since."""
     body = message.body
     mark = body.extra.get(NATIVE) if body.extra else None
     if type(mark) is not list or not mark or mark[0] != format:
@@ -141,21 +141,21 @@ def _exact(known: Format, format: str, message: Message) -> Native | None:
         found = known.write(message, mark[1])
         if len(mark) > 2:
             found = restored(found, mark[2], _texts(body))
-        if type(found) is not dict or (message.version and not _says(known, found, message)):
+        if type(found) is not dict or (message.version and not _still_says(known, found, message)):
             return None
     except (LookupError, TypeError, ValueError, AttributeError, InvalidValue):
         return None
     return found
 
 
-def _says(known: Format, native: Native, message: Message) -> bool:
+def _still_says(known: Format, native: Native, message: Message) -> bool:
     """Whether a native still says what a message says that was amended."""
     body = known.read(native)[0].body
     return read_body(encode_given(body, NATIVE), NATIVE).parts == message.body.parts
 
 
 def _texts(body: MessageBody) -> Callable[[], dict[str, str]]:
-    """What an edit may point at."""
+    """The texts that an edit may point at."""
     return lambda: texts_of(_plain(body.parts))
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents.place import Place, add
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents_items import Item, kept
 from ledgerstone.commands.nodes import GetMessage
 from ledgerstone.errors import Conflict, ExecutionUnresolved
@@ -31,7 +31,7 @@ PAGE = 500
 MARK_CHARS = 16
 BLOCKS = ("text", "image", "file")
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
-"""Commits that take messages away: what belonged to those is nobody's surprise."""
+"""Commits that take messages away on purpose; calls that went with them are not missing."""
 
 
 class CallUnresolved(ExecutionUnresolved, AgentsException):
@@ -51,7 +51,7 @@ class CallsLeft(Conflict, AgentsException):
 
 
 @dataclass
-class Guarded:
+class CallTracker:
     """What this process knows about the tool calls of a session."""
 
     approved: dict[str, Ticket] = field(default_factory=dict)
@@ -59,19 +59,19 @@ class Guarded:
     resumed: set[str] = field(default_factory=set)
     """Calls that the resumed state knows of: it will tell the model about them."""
     own: set[str] = field(default_factory=set)
-    """Executions of the run in hand: it will tell the model about them."""
+    """Executions of the current run: it will tell the model about them."""
     mine: set[str] = field(default_factory=set)
-    """Executions that this process began and saw, or sees, to their end."""
+    """Executions that this process began and has finished or still runs."""
     outputs: dict[str, Execution] = field(default_factory=dict)
-    """Calls that are to be told, by call id; each names the message that its result will be."""
+    """Calls whose results are not stored yet, by call id; each names the message of its result."""
     checked: bool = False
     run: object = None
-    """The run in hand, known by the usage that its Runner counts in."""
+    """The current run, identified by the usage object of its Runner."""
 
-    def begins(self, run: object) -> None:
-        """A run asks for its history: what the one before has not told, that will not tell.
+    def run_begins(self, run: object) -> None:
+        """A run asks for its history, so the run before will store nothing more.
 
-        Nor will a state that was loaded: the Runner does not ask when it goes on with one.
+        Nor will a state that was loaded: the Runner does not ask when it resumes one.
         """
         if run is self.run:
             return
@@ -81,27 +81,27 @@ class Guarded:
                 known.clear()
             self.checked = False
 
-    def begun(self, id: str) -> None:
-        """A call of the run in hand is about to be made."""
+    def call_begins(self, id: str) -> None:
+        """A call of the current run is about to be made."""
         self.own.add(id)
         self.mine.add(id)
 
-    def named(self, messages: Sequence[Message]) -> list[Message]:
+    def with_ids(self, messages: Sequence[Message]) -> list[Message]:
         """The messages, those that tell a result under the id that was foreseen for it.
 
         The calls of an agent that serves as a tool are told by its answer: it gets the last's id.
         """
         inner = self._inner(messages)[-1:]
-        left, found = dict(self.outputs), []
+        outputs, found = dict(self.outputs), []
         for one in messages:
-            call = left.pop(one.body.tool_call_id or "", None)
+            call = outputs.pop(one.body.tool_call_id or "", None)
             if call is None and one.role == "tool" and inner:
                 call = inner.pop()
             found.append(one if call is None else replace(one, id=call.message_id or ""))
         return found
 
-    def told(self, messages: Sequence[Message]) -> None:
-        """They are stored; the same result told again is another message."""
+    def forget_stored(self, messages: Sequence[Message]) -> None:
+        """Forget calls whose results are stored; the same result again is another message."""
         inner = self._inner(messages)
         if inner and any(one.id == inner[-1].message_id for one in messages):
             for call in inner:
@@ -119,44 +119,44 @@ class Guarded:
         return sorted(found, key=lambda call: (call.created_us, call.id))
 
 
-async def check(place: Place, guarded: Guarded, call_id: str) -> None:
-    """Refuse to call a tool while calls of another process or run are not accounted for."""
-    await check_under_way(place, guarded, call_id)
-    if guarded.checked:
+async def check(history: BranchHistory, tracker: CallTracker, call_id: str) -> None:
+    """CallsLeft or CallUnresolved while calls of another process or run are unaccounted for."""
+    await check_under_way(history, tracker, call_id)
+    if tracker.checked:
         return
-    found = await _left(place, guarded)
-    calls = [one.call_id for one in found if one.id not in guarded.own and one.call_id != call_id]
+    found = await _unfinished(history, tracker)
+    calls = [one.call_id for one in found if one.id not in tracker.own and one.call_id != call_id]
     if calls:
-        raise CallsLeft(place.session, calls)
-    guarded.checked = True
+        raise CallsLeft(history.session, calls)
+    tracker.checked = True
 
 
-async def check_under_way(place: Place, guarded: Guarded, call_id: str) -> None:
+async def check_under_way(history: BranchHistory, tracker: CallTracker, call_id: str) -> None:
     """CallUnresolved while a call of another process or run has no outcome."""
-    for one in await of(place.store.executions.unresolved(session=place.session)):
-        if one.id in guarded.mine or one.call_id == call_id:
+    for one in await of(history.store.executions.unresolved(session=history.session)):
+        if one.id in tracker.mine or one.call_id == call_id:
             continue
         # One that is told has timed out, and the model knows as much.
-        if one.message_id is None or not await is_told(place, one):
+        if one.message_id is None or not await is_result_stored(history, one):
             raise CallUnresolved(one.id, one.call_id)
 
 
-async def recover(place: Place, guarded: Guarded) -> list[Execution]:
+async def recover(history: BranchHistory, tracker: CallTracker) -> list[Execution]:
     """Tell the history what is known of calls that were left behind, in one commit.
 
     CallUnresolved when nobody knows what came of one.
     """
-    calls = await _left(place, guarded)
+    calls = await _unfinished(history, tracker)
     for one in calls:
         if not one.resolved:
             raise CallUnresolved(one.id, one.call_id)
     if calls:
-        path = await of(place.store.messages.history(place.session, branch=place.branch))
+        path = await of(history.store.messages.history(history.session, branch=history.branch))
         asked = {call.id for message in path for call in message.tool_calls}
-        await add(place, [made for one in calls for made in _messages(one, one.call_id in asked)])
+        await history.add([made for one in calls for made in _messages(one, one.call_id in asked)])
     for one in calls:
-        guarded.outputs.pop(one.call_id, None)
-    guarded.checked = True
+        tracker.outputs.pop(one.call_id, None)
+    tracker.checked = True
     return calls
 
 
@@ -174,60 +174,56 @@ def _is_of(call: Execution, branch: str) -> bool:
     return call.message_id is not None and mark + dot == _mark(branch)
 
 
-async def is_told(place: Place, execution: Execution) -> bool:
+async def is_result_stored(history: BranchHistory, execution: Execution) -> bool:
     """Whether a message with its result was stored, also if it was hidden since."""
-    (found,) = await _stored(place, [execution])
+    (found,) = await _stored(history, [execution.message_id or ""])
     return found is not None
 
 
-async def _left(place: Place, guarded: Guarded) -> list[Execution]:
+async def _unfinished(history: BranchHistory, tracker: CallTracker) -> list[Execution]:
     """Calls since the last one that the history knows, oldest first."""
-    made = await of(place.store.executions.list(session=place.session))
-    ours = [one for one in made if _is_of(one, place.branch)]
+    made = await of(history.store.executions.list(session=history.session))
+    ours = [one for one in made if _is_of(one, history.branch)]
     found: list[Execution] = []
     for end in range(len(ours), 0, -CHUNK):
         chunk = ours[max(end - CHUNK, 0) : end]
-        known = await _stored(place, chunk)
+        known = await _stored(history, [one.message_id or "" for one in chunk])
         for one, message in zip(reversed(chunk), reversed(known), strict=True):
             if message is not None:
-                return await _untold(place, found)
-            if one.status != "failed" and one.call_id not in guarded.resumed:
+                return await _without_result(history, found)
+            if one.status != "failed" and one.call_id not in tracker.resumed:
                 found.insert(0, one)
-    return await _untold(place, found)
+    return await _without_result(history, found)
 
 
-async def _stored(place: Place, calls: Sequence[Execution]) -> list[Message | None]:
-    return await _read(place, [one.message_id or "" for one in calls])
+async def _stored(history: BranchHistory, names: Sequence[str]) -> list[Message | None]:
+    where = history.where
+    return list(await of(history.store.read(*(GetMessage(**where, id=name) for name in names))))
 
 
-async def _read(place: Place, names: Sequence[str]) -> list[Message | None]:
-    where = {"tenant": place.tenant, "session": place.session}
-    return list(await of(place.store.read(*(GetMessage(**where, id=name) for name in names))))
-
-
-async def _untold(place: Place, calls: list[Execution]) -> list[Execution]:
+async def _without_result(history: BranchHistory, calls: list[Execution]) -> list[Execution]:
     """Those that no message tells of, nor one that another object of the session wrote."""
     if not calls:
         return []
-    path = await of(place.store.messages.history(place.session, branch=place.branch))
+    path = await of(history.store.messages.history(history.session, branch=history.branch))
     told = {message.body.tool_call_id for message in path}
-    return await _since_rewrite(place, [one for one in calls if one.call_id not in told], path)
+    return await _since_rewrite(history, [one for one in calls if one.call_id not in told], path)
 
 
 async def _since_rewrite(
-    place: Place, calls: list[Execution], path: list[Message]
+    history: BranchHistory, calls: list[Execution], path: list[Message]
 ) -> list[Execution]:
     """Those whose surroundings were not taken away on purpose since they began."""
     if not calls:
         return []
-    head = await of(place.store.sessions.head(place.session))
+    head = await of(history.store.sessions.head(history.session))
     end = 0 if head is None else head.revision
     taken: list[tuple[int, int]] = []
     while end > 0:
         start = max(end - PAGE, 0)
-        page = await _commits(place, start, end)
+        page = await _commits(history, start, end)
         for leaf, one in page:
-            since_us = await _taken(place, path, leaf, one)
+            since_us = await _taken(history, path, leaf, one)
             if since_us is not None:
                 taken.append((since_us, one.created_us))
         if not page or page[0][1].created_us < calls[0].started_us:
@@ -236,10 +232,14 @@ async def _since_rewrite(
     return [call for call in calls if not any(a <= call.started_us <= b for a, b in taken)]
 
 
-async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None, TurnInfo]]:
+async def _commits(
+    history: BranchHistory, start: int, end: int
+) -> list[tuple[str | None, TurnInfo]]:
     """Those after `start`, up to `end`, each with the leaf that main had before it."""
     after = max(start - 1, 0)
-    found = await of(place.store.turns.list(place.session, after_revision=after, limit=end - after))
+    found = await of(
+        history.store.turns.list(history.session, after_revision=after, limit=end - after)
+    )
     leaves = [one.leaf for one in found]
     if start:
         return list(zip(leaves, found[1:], strict=False))
@@ -247,24 +247,24 @@ async def _commits(place: Place, start: int, end: int) -> list[tuple[str | None,
 
 
 async def _taken(
-    place: Place, path: list[Message], before: str | None, one: TurnInfo
+    history: BranchHistory, path: list[Message], before: str | None, one: TurnInfo
 ) -> int | None:
     """How old the oldest is that a commit took off the branch; None when it took nothing there.
 
     It tells the leaf of main, so that is certain. On another branch it left that at what its path
     has still from before; of two branches that stood at one place, it may have been the other.
     """
-    is_main = place.branch == "main"
+    is_main = history.branch == "main"
     if one.kind not in REWRITES or (one.leaf == before) == is_main:
         return None
-    made = await of(place.store.turns.get(place.session, one.turn))
+    made = await of(history.store.turns.get(history.session, one.turn))
     if made is None:
         return 0
     older = [None, *(message.id for message in path if message.created_us <= one.created_us)]
     if not is_main and made.leaf != older[-1]:
         return None
     # Only a pop says what it took: an input that was taken back says nothing of calls before it.
-    found = await _read(place, made.affected)
+    found = await _stored(history, made.affected)
     return min((0 if message is None else message.created_us for message in found), default=0)
 
 

@@ -18,8 +18,8 @@ from agents.tool_context import ToolContext
 
 from ledgerstone import AsyncStore, ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents import LedgerSession, left, tools
-from ledgerstone.adapters.openai_agents.place import Place
+from ledgerstone.adapters.openai_agents import LedgerSession, tools, unfinished_calls
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.errors import Conflict
 from ledgerstone.records.executions import Execution
 from tests.adapters.conftest import opened
@@ -170,12 +170,12 @@ def test_calls_at_once_of_an_agent_that_serves_as_a_tool(
 ) -> None:
     """Whichever of them is noted last: over a blocking store that is up to its threads."""
 
-    async def late(place: Place, execution: Execution) -> bool:
+    async def late(history: BranchHistory, execution: Execution) -> bool:
         if execution.call_id == "pay1":
             await asyncio.sleep(0.2)
-        return await left.is_told(place, execution)
+        return await unfinished_calls.is_result_stored(history, execution)
 
-    monkeypatch.setattr(tools, "is_told", late)
+    monkeypatch.setattr(tools, "is_result_stored", late)
 
     async def main() -> None:
         async with AsyncStore.open(store_url) as store:

@@ -8,12 +8,11 @@ revision must be the same, and every commit after it one that takes nothing away
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from msgspec import msgpack
 
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.openai_agents.place import Place, newest
+from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents_items import Item, is_own, natives
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.turns import ListTurns
@@ -27,7 +26,7 @@ ADDING = frozenset({"append", "usage"})
 
 
 @dataclass(frozen=True)
-class Known:
+class CachedItems:
     """A history at one commit.
 
     The items are packed, read by read: callers may change what they get, and bytes are smaller
@@ -44,35 +43,35 @@ class Known:
         return [item for chunk in self.chunks for item in msgpack.decode(chunk)]
 
 
-class Recent:
-    """What one session object knows."""
+class ReadCache:
+    """The items that one session object has read."""
 
     def __init__(self) -> None:
-        self._known: Known | None = None
+        self._known: CachedItems | None = None
 
-    async def read(self, place: Place) -> list[Item]:
+    async def read(self, history: BranchHistory) -> list[Item]:
         """All items of the branch, for the caller to keep."""
-        known = None if self._known is None else await _grown(place, self._known)
+        known = None if self._known is None else await _grown(history, self._known)
         if known is not None:
             self._known = known
             return known.items()
-        head, found = await newest(place, None)
+        head, found = await history.newest(None)
         items = natives(found)
         self._known = None
         if head is not None and 0 < len(found) <= ITEMS_MAX and all(map(is_own, found)):
             chunk = _packed(items)
             if chunk is not None:
-                self._known = Known(head.revision, head.link, found[-1], len(items), [chunk])
+                self._known = CachedItems(head.revision, head.link, found[-1], len(items), [chunk])
         return items
 
 
-async def _grown(place: Place, known: Known) -> Known | None:
-    """The history as it is now; None when more happened than that it grew."""
-    where: dict[str, Any] = {"tenant": place.tenant, "session": place.session}
+async def _grown(history: BranchHistory, known: CachedItems) -> CachedItems | None:
+    """The history as it is now; None when anything but an append happened."""
+    where = history.where
     commits, found = await of(
-        place.store.read(
+        history.store.read(
             ListTurns(**where, after_revision=known.revision - 1, limit=COMMITS_MAX),
-            ReadMessages(**where, branch=place.branch, after_seq=known.last.seq - 1),
+            ReadMessages(**where, branch=history.branch, after_seq=known.last.seq - 1),
         )
     )
     if not commits or len(commits) == COMMITS_MAX or commits[0].link != known.link:
@@ -87,11 +86,11 @@ async def _grown(place: Place, known: Known) -> Known | None:
     if count > ITEMS_MAX or chunk is None:
         return None
     chunks = [*known.chunks, chunk] if fresh else known.chunks
-    return Known(now.revision, now.link, found[-1], count, chunks)
+    return CachedItems(now.revision, now.link, found[-1], count, chunks)
 
 
 def _packed(items: list[Item]) -> bytes | None:
-    """None for what only JSON can say: lone surrogates, and integers beyond 64 bits."""
+    """None for what msgpack cannot express: lone surrogates, and integers beyond 64 bits."""
     try:
         return msgpack.encode(items)
     except (OverflowError, UnicodeEncodeError):

@@ -13,14 +13,19 @@ never unpickles. `progress(session, how many so far)` is called after each sessi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from ledgerstone.adapters.faces import AnyStore
-from ledgerstone.errors import InvalidValue, NotSupported
+from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.commands.nodes import GetMessage
+from ledgerstone.errors import Corrupt, InvalidValue, NotSupported
+from ledgerstone.records.messages import Message
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Progress: TypeAlias = Callable[[str, int], None]
 Import: TypeAlias = Callable[[AnyStore, Progress | None], dict[str, int]]
 """Runs, and answers the counts by name."""
@@ -31,6 +36,58 @@ IMPORTERS = {
     "adk": "adk_sessions",
 }
 """Frameworks, and the modules that read what they stored."""
+
+
+class Counts(Protocol):
+    """What an importer counts."""
+
+    unreadable: int
+
+
+SourceT = TypeVar("SourceT")
+CountsT = TypeVar("CountsT", bound=Counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer(Generic[SourceT, CountsT]):
+    """One import: from where, to where, and how."""
+
+    store: AnyStore
+    source: SourceT
+    skip_unreadable: bool
+    done: CountsT
+
+    def skip(self, error: Corrupt) -> None:
+        """Count what cannot be read, or refuse it."""
+        if not self.skip_unreadable:
+            raise error
+        self.done.unreadable += 1
+
+    async def absent(self, session: str, messages: Sequence[Message]) -> list[Message]:
+        """The messages that the store does not have."""
+        tenant = self.store.tenant or ""
+        queries = (GetMessage(tenant=tenant, session=session, id=one.id) for one in messages)
+        there = await of(self.store.read(*queries)) if messages else []
+        return [one for one, known in zip(messages, there, strict=True) if known is None]
+
+
+def in_both_ways(
+    work: Callable[P, Coroutine[Any, Any, T]],
+) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+    """An importer, whose first argument is the store, for programs without and with a loop."""
+
+    def faces(*args: P.args, **options: P.kwargs) -> Faces:
+        return Faces(signature(work).bind(*args, **options).arguments["store"])
+
+    @wraps(work)
+    def blocking(*args: P.args, **options: P.kwargs) -> T:
+        return faces(*args, **options).now(work(*args, **options))
+
+    @wraps(work)
+    async def awaited(*args: P.args, **options: P.kwargs) -> T:
+        return await faces(*args, **options).later(work(*args, **options))
+
+    return blocking, awaited
 
 
 def prepared(framework: str, source: str, **options: Any) -> Import:
