@@ -20,13 +20,7 @@ RECHECKS = 5
 
 def request(tenant: str, session: str, owner: str, ttl_us: int) -> TakeLease:
     """The command for a fresh grant; its token makes it safe to repeat."""
-    return TakeLease(
-        tenant=tenant,
-        session=session,
-        owner=owner,
-        token=ids.new_id(),
-        ttl_us=ttl_us,
-    )
+    return TakeLease(tenant=tenant, session=session, owner=owner, token=ids.new_id(), ttl_us=ttl_us)
 
 
 async def acquire(handle: AsyncHandle, command: TakeLease, wait_s: float) -> Held:

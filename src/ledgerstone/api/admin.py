@@ -13,7 +13,7 @@ from ledgerstone.api.attachments import INTENTS_KEPT_S
 from ledgerstone.api.blob_reading import verify_blobs
 from ledgerstone.api.collecting import Plan, collect
 from ledgerstone.api.collecting import Progress as GcProgress
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.transfer import AsyncCopy, root_of_tenant, silent
@@ -46,11 +46,11 @@ FENCE_JUMP = 1 << 20
 Progress = Callable[[int, int], object]
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncResource):
     """Health, finding damage, and tidying up."""
 
     def __init__(self, handle: AsyncHandle, sessions: AsyncSessions) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._sessions = sessions
 
     async def health(self) -> Health:
@@ -115,7 +115,7 @@ class AsyncAdmin:
     async def _verify_store(self, whole: bool) -> Verified:
         """What belongs to no session; a file that cannot be read is a defect of its own."""
         try:
-            return await self._handle.ask(VerifyStore(tenant=self._handle.tenant, whole=whole))
+            return await self._ask(VerifyStore(tenant=self._tenant, whole=whole))
         except Corrupt as error:
             found = Defect("", "unreadable", f"{error.table} {error.field}", error.reason)
             return Verified(defects=[found])
@@ -123,7 +123,7 @@ class AsyncAdmin:
     async def _verify_one(self, name: str) -> Verified:
         """One session; what cannot even be read is a defect of it, not the end of the report."""
         try:
-            return await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
+            return await self._ask(VerifySession(tenant=self._tenant, session=name))
         except Corrupt as error:
             found = Defect(name, "unreadable", f"{error.table} {error.field}", error.reason)
             return Verified(sessions=1, defects=[found])
@@ -146,9 +146,9 @@ class AsyncAdmin:
             before_us = self._ago_us(checks.seconds(older_than_s, "older_than_s"))
         report = Vacuumed(dry_run=checks.flag(dry_run, "dry_run"))
         for name in await self._names(session):
-            one = await self._handle.write(
+            one = await self._write(
                 VacuumSession(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     session=name,
                     unreachable=checks.flag(unreachable, "unreachable"),
                     before_us=before_us,
@@ -287,7 +287,7 @@ class AsyncAdmin:
         PostgreSQL cursors of the feed stay good as well.
         """
         lift = checks.positive(jump, "jump")
-        return await self._handle.write(RaiseFences(tenant=self._handle.tenant, jump=lift))
+        return await self._write(RaiseFences(tenant=self._tenant, jump=lift))
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

@@ -43,9 +43,9 @@ class AsyncContexts(AsyncMessageReads):
         checked_count(count)
         wanted = checked_prune(prune)
         checks.flag(keep_system, "keep_system")
-        rows = await self._handle.ask(
+        rows = await self._ask(
             ReadContext(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
@@ -79,9 +79,7 @@ class AsyncContexts(AsyncMessageReads):
         if used_tokens is not None:
             checks.whole(used_tokens, "used_tokens")
         target = checks.session_id(session)
-        data = await self._handle.ask(
-            GetDocument(tenant=self._handle.tenant, session=target, name="document")
-        )
+        data = await self._ask(GetDocument(tenant=self._tenant, session=target, name="document"))
         limit = None if data is None else context_limit(_config(data, target))
         if limit is None:
             return False

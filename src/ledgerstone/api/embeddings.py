@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import embeddings as commands
@@ -30,11 +30,11 @@ from ledgerstone.rules.matching import parse_filter
 from ledgerstone.rules.spaces import KIND
 
 
-class AsyncEmbeddings:
+class AsyncEmbeddings(AsyncResource):
     """Vectors with metadata. All vectors of one model have one dimension."""
 
     def __init__(self, handle: AsyncHandle, nearest: AsyncNearest) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._nearest = nearest
 
     async def put(
@@ -62,30 +62,22 @@ class AsyncEmbeddings:
         return await self._put(new) if new else []
 
     async def _put(self, new: tuple[commands.NewEmbedding, ...]) -> list[Embedding]:
-        rows = await self._handle.write(
-            commands.PutEmbeddings(tenant=self._handle.tenant, embeddings=new)
-        )
+        rows = await self._write(commands.PutEmbeddings(tenant=self._tenant, embeddings=new))
         return [embedding_of(row) for row in rows]
 
     async def get(self, id: str | Embedding) -> Embedding | None:
         """One, or None."""
-        row = await self._handle.ask(
-            commands.GetEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
-        )
+        row = await self._ask(commands.GetEmbedding(tenant=self._tenant, id=embedding_id(id)))
         return None if row is None else embedding_of(row)
 
     async def delete(self, id: str | Embedding) -> bool:
         """Remove one; False when there was none."""
-        return await self._handle.write(
-            commands.DeleteEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
-        )
+        return await self._write(commands.DeleteEmbedding(tenant=self._tenant, id=embedding_id(id)))
 
     async def delete_session(self, session: SessionRef) -> int:
         """Remove all of a session; how many went."""
-        return await self._handle.write(
-            commands.DeleteEmbeddings(
-                tenant=self._handle.tenant, session=checks.session_id(session)
-            )
+        return await self._write(
+            commands.DeleteEmbeddings(tenant=self._tenant, session=checks.session_id(session))
         )
 
     async def search(
@@ -129,7 +121,7 @@ class AsyncEmbeddings:
     ) -> AsyncPages[Embedding]:
         """All of them by id, complete, in chunks."""
         query = commands.ListEmbeddings(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=None if session is None else checks.session_id(session),
             model=None if model is None else ids.check_label(model, "model"),
             namespace=namespaces.check(namespace, "namespace"),
@@ -141,4 +133,4 @@ class AsyncEmbeddings:
         self, query: commands.ListEmbeddings, last: Embedding | None
     ) -> list[Embedding]:
         after = query if last is None else replace(query, after=last.id)
-        return [embedding_of(row) for row in await self._handle.ask(after)]
+        return [embedding_of(row) for row in await self._ask(after)]

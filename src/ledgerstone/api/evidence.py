@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.pages import CHUNK
 from ledgerstone.commands import evidence as commands
 from ledgerstone.intake import checks
@@ -18,11 +18,11 @@ from ledgerstone.intake.evidence import Form
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class AsyncEvidence(Generic[T]):
+class AsyncEvidence(AsyncResource, Generic[T]):
     """What both lists can do. The session need not exist; one that is deleted takes no writes."""
 
     def __init__(self, handle: AsyncHandle, form: Form[T]) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._form = form
 
     async def append(
@@ -33,9 +33,9 @@ class AsyncEvidence(Generic[T]):
         With a `key` the same append may be repeated: as long as it was the last one, nothing is
         added twice.
         """
-        return await self._handle.write(
+        return await self._write(
             commands.AppendEvidence(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 kind=self._form.kind,
                 bodies=self._form.bodies(documents),
@@ -45,9 +45,9 @@ class AsyncEvidence(Generic[T]):
 
     async def save(self, session: SessionRef, documents: Iterable[T | Mapping[str, Any]]) -> int:
         """Make the list exactly these, all or nothing; answers how many. SessionDeleted."""
-        return await self._handle.write(
+        return await self._write(
             commands.SaveEvidence(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 kind=self._form.kind,
                 bodies=self._form.bodies(documents),
@@ -62,24 +62,18 @@ class AsyncEvidence(Generic[T]):
 
     async def delete(self, session: SessionRef) -> int:
         """Remove the list, as if none had been saved; how many went. SessionDeleted."""
-        return await self._handle.write(
+        return await self._write(
             commands.DeleteEvidence(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                kind=self._form.kind,
+                tenant=self._tenant, session=checks.session_id(session), kind=self._form.kind
             )
         )
 
     async def _rows(
         self, session: str, after: int, limit: int | None = CHUNK
     ) -> list[commands.EvidenceRow] | None:
-        return await self._handle.ask(
+        return await self._ask(
             commands.LoadEvidence(
-                tenant=self._handle.tenant,
-                session=session,
-                kind=self._form.kind,
-                after=after,
-                limit=limit,
+                tenant=self._tenant, session=session, kind=self._form.kind, after=after, limit=limit
             )
         )
 

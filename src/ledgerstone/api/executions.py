@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.running import AsyncRunning
 from ledgerstone.commands.executions import (
     FinishExecution,
@@ -26,11 +26,8 @@ from ledgerstone.records.leases import AnyLease
 ExecutionList: TypeAlias = list[Execution]
 
 
-class AsyncExecutions:
+class AsyncExecutions(AsyncResource):
     """What tools were called, and what came of it."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def start(
         self,
@@ -64,7 +61,7 @@ class AsyncExecutions:
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
         once, pending = checks.flag(once, "once"), checks.flag(pending, "pending")
-        return await self._handle.write(replace(command, once=once, pending=pending))
+        return await self._write(replace(command, once=once, pending=pending))
 
     def run(
         self,
@@ -107,9 +104,9 @@ class AsyncExecutions:
         The same outcome again is the first answer. Errors: ExecutionNotFound, ExecutionResolved
         for another outcome, SessionDeleted; with a lease LeaseExpired and Fenced.
         """
-        return await self._handle.write(
+        return await self._write(
             FinishExecution(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 finish=finish_of(id, result, error, duration_ms),
                 guard=checks.guard(lease, None),
             )
@@ -125,9 +122,9 @@ class AsyncExecutions:
         Errors: ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while
         its owner lives, LeaseHeld, LeaseExpired, Fenced, TicketStale.
         """
-        return await self._handle.write(
+        return await self._write(
             RetryExecution(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
                 guard=checks.guard(lease, None),
                 later=checks.flag(later, "later"),
@@ -136,9 +133,7 @@ class AsyncExecutions:
 
     async def get(self, id: IdRef) -> Execution | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetExecution(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetExecution(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def list(
         self,
@@ -173,13 +168,13 @@ class AsyncExecutions:
         unresolved: bool,
     ) -> ExecutionList:
         query = ListExecutions(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=None if session is None else checks.session_id(session),
             message=checks.maybe_id(message, "message"),
             run_id=checks.maybe_id(run_id, "run_id"),
             unresolved=unresolved,
         )
-        return await self._handle.ask(query, missing)
+        return await self._ask(query, missing)
 
     def _start(
         self,
@@ -196,7 +191,7 @@ class AsyncExecutions:
     ) -> StartExecution:
         bound, owned = checks.bound(session, lease)
         return start_of(
-            self._handle.tenant,
+            self._tenant,
             bound,
             checks.guard(owned, None),
             call_id=call_id,

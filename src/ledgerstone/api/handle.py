@@ -146,6 +146,18 @@ class AsyncHandle:
         return backend
 
 
+class AsyncResource:
+    """What the namespaces of a store (`store.runs`, ...) are: calls through one handle."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+        self._ask, self._write = handle.ask, handle.write
+
+    @property
+    def _tenant(self) -> str:
+        return self._handle.tenant
+
+
 def session_of(query: Any) -> str:
     """The session that a query is about; InvalidValue when it is about none."""
     session = getattr(query, "session", None) or getattr(query, "id", None)

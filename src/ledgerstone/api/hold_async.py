@@ -15,10 +15,7 @@ from ledgerstone.records.leases import Held
 
 
 def turn_into_fenced(
-    held: Held,
-    error: BaseException | None,
-    block: asyncio.Task[object] | None,
-    cancelling: int,
+    held: Held, error: BaseException | None, block: asyncio.Task[object] | None, cancelling: int
 ) -> None:
     """The cancellation of a block that lost its lease leaves it as what it means."""
     ours = block is not None and block.uncancel() <= cancelling

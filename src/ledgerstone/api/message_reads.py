@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, cast, get_args
 
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
 from ledgerstone.commands.context import FindCompaction
@@ -21,14 +21,11 @@ MessageList: TypeAlias = list[Message]
 ORDERS = ("seq", "-seq")
 
 
-class AsyncMessageReads:
+class AsyncMessageReads(AsyncResource):
     """Paths, pages and single messages; absence is None or empty, never an error.
 
     With `missing="raise"` an unknown session is SessionNotFound.
     """
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def last(
         self,
@@ -80,7 +77,7 @@ class AsyncMessageReads:
         `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
         negative offset.
         """
-        target, tenant = checks.session_id(session), self._handle.tenant
+        target, tenant = checks.session_id(session), self._tenant
         checks.one_of(missing, get_args(Missing), "missing")
         query = queries.ListMessages(
             tenant=tenant,
@@ -147,9 +144,9 @@ class AsyncMessageReads:
     ) -> MessageList:
         """Messages of the main path by inclusive position, from 1."""
         wanted = SeqRange(first, last)
-        return await self._handle.ask(
+        return await self._ask(
             queries.ReadRange(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 first=wanted.first,
                 last=wanted.last,
@@ -161,9 +158,9 @@ class AsyncMessageReads:
         """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
         if session is None and isinstance(id, Message) and id.session:
             session = id.session
-        return await self._handle.ask(
+        return await self._ask(
             queries.GetMessage(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
                 session=None if session is None else checks.session_id(session),
             )
@@ -173,9 +170,9 @@ class AsyncMessageReads:
         self, session: SessionRef, *, branch: str = "main", missing: Missing = "empty"
     ) -> int:
         """How many live messages the path has."""
-        return await self._handle.ask(
+        return await self._ask(
             queries.CountMessages(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
             ),
@@ -190,18 +187,16 @@ class AsyncMessageReads:
             if found is None:
                 return []
             session = found.session
-        return await self._handle.ask(
-            queries.GetVersions(
-                tenant=self._handle.tenant, session=checks.session_id(session), id=name
-            )
+        return await self._ask(
+            queries.GetVersions(tenant=self._tenant, session=checks.session_id(session), id=name)
         )
 
     async def latest_compaction(
         self, session: SessionRef, *, missing: Missing = "empty"
     ) -> Message | None:
         """The newest compaction request of the session, or None."""
-        query = FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
-        found = await self._handle.ask(query, missing)
+        query = FindCompaction(tenant=self._tenant, session=checks.session_id(session))
+        found = await self._ask(query, missing)
         return None if found is None else found.newest
 
     async def _path(
@@ -212,9 +207,9 @@ class AsyncMessageReads:
         missing: Missing = "empty",
         **options: Any,
     ) -> MessageList:
-        return await self._handle.ask(
+        return await self._ask(
             queries.ReadMessages(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
@@ -229,14 +224,14 @@ class AsyncMessageReads:
         """The key in a cursor of this list, and the incarnation it was made under."""
         if offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        found = await self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
+        found = await self._ask(GetSession(tenant=self._tenant, id=session))
         incarnation = 0 if found is None else found.incarnation
         scope = self._scope(session, filters, incarnation)
         seq, place = self._handle.cursor_place(scope, cursor)
         return (seq, place), incarnation
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
-        return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)
+        return cursors.scope(self._tenant, "messages", session, *filters, incarnation)
 
 
 def _visibility(value: str | None) -> Visibility | None:

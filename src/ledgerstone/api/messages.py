@@ -49,14 +49,14 @@ class AsyncMessages(AsyncContexts):
         LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """
         target, owned = checks.bound(session, lease)
-        tenant = self._handle.tenant
+        tenant = self._tenant
         made = new_session(tenant, target, create)
         if not messages:
             if made is not None:
                 ensure = CreateSession(
                     tenant=tenant, session=made, ensure=True, parent_rule="exists"
                 )
-                await self._handle.write(ensure)
+                await self._write(ensure)
             return []
         given = bodies.to_messages(messages)
         turn, nodes = bodies.message_nodes(given, checks.maybe_id(run_id, "run_id"))
@@ -105,7 +105,7 @@ class AsyncMessages(AsyncContexts):
             lease=owned,
             expected_revision=expected_revision,
             expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
-            create=new_session(self._handle.tenant, target, create),
+            create=new_session(self._tenant, target, create),
             run_id=checks.maybe_id(run_id, "run_id"),
         )
         start = checks.maybe_id(after, "after")
@@ -213,10 +213,8 @@ class AsyncMessages(AsyncContexts):
         """
         target, owned = checks.bound(session, lease)
         name, start = checks.branch_name(branch), checks.maybe_id(tail_start, "tail_start")
-        point = await self._handle.ask(
-            FindCompaction(
-                tenant=self._handle.tenant, session=target, branch=name, tail_start=start
-            )
+        point = await self._ask(
+            FindCompaction(tenant=self._tenant, session=target, branch=name, tail_start=start)
         )
         before = None if point is None else point.newest
         pair = compaction_pair(summary, start, before, instruction, fields)
@@ -238,7 +236,7 @@ class AsyncMessages(AsyncContexts):
         self, kind: str, session: str, lease: AnyLease | None, expected_revision: int | None
     ) -> CommitTurn:
         return CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=session,
             turn=ids.new_id(),
             kind=kind,

@@ -139,11 +139,7 @@ async def _attempt(
     digests = (*seen.digests[:kept], *wanted.digests[same:])
     base = Base(plan.session, plan.branch, answer.leaf, names, digests)
     return Replaced(
-        kept=kept,
-        superseded=answer.superseded,
-        added=added,
-        base=base,
-        revision=answer.revision,
+        kept=kept, superseded=answer.superseded, added=added, base=base, revision=answer.revision
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
@@ -31,11 +31,8 @@ from ledgerstone.records.sessions import Page
 Recoveries: TypeAlias = list[Recovery]
 
 
-class AsyncRuns:
+class AsyncRuns(AsyncResource):
     """Runs of this tenant."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def create(
         self,
@@ -62,13 +59,11 @@ class AsyncRuns:
             status=run_status(status),
             **run_fields(given),
         )
-        return await self._handle.write(PutRun(tenant=self._handle.tenant, run=run))
+        return await self._write(PutRun(tenant=self._tenant, run=run))
 
     async def put(self, run: Run) -> Run:
         """Create or overwrite a run; IllegalTransition, SessionNotFound."""
-        return await self._handle.write(
-            PutRun(tenant=self._handle.tenant, run=checked_run(run), upsert=True)
-        )
+        return await self._write(PutRun(tenant=self._tenant, run=checked_run(run), upsert=True))
 
     async def update(
         self,
@@ -83,9 +78,9 @@ class AsyncRuns:
         Errors: RunNotFound, IllegalTransition, LeaseHeld, LeaseExpired, Fenced, RevisionMoved,
         SessionDeleted, SessionNotFound for a run that outlived its session.
         """
-        return await self._handle.write(
+        return await self._write(
             UpdateRun(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
                 changes=run_changes(changes),
                 guard=run_guard(id, lease, expected_revision),
@@ -94,14 +89,12 @@ class AsyncRuns:
 
     async def get(self, id: IdRef) -> Run | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetRun(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetRun(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def latest(self, session: SessionRef, *, missing: Missing = "empty") -> Run | None:
         """The run of a session that was updated last, or None."""
-        query = LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
-        return await self._handle.ask(query, missing)
+        query = LatestRun(tenant=self._tenant, session=checks.session_id(session))
+        return await self._ask(query, missing)
 
     async def list(
         self,
@@ -120,13 +113,13 @@ class AsyncRuns:
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         where = run_filter(session, status, parent_run)
-        scope = cursor_scope(self._handle.tenant, where)
+        scope = cursor_scope(self._tenant, where)
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
         page = await self._handle.page(
             ListRuns(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 where=where,
                 limit=checks.page_limit(limit),
                 offset=offset,
@@ -152,9 +145,9 @@ class AsyncRuns:
         where = run_filter(session, status, parent_run)
 
         async def fetch(last: Run | None) -> Any:
-            page = await self._handle.ask(
+            page = await self._ask(
                 ListRuns(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     where=where,
                     limit=LIMIT_MAX,
                     after=None if last is None else (last.created_us, last.id),
@@ -169,12 +162,8 @@ class AsyncRuns:
         """Sessions with a running run while nobody holds them, oldest run first, and what is
         left to do in each.
         """
-        return await self._handle.ask(
-            ListLost(tenant=self._handle.tenant, limit=checks.positive(limit, "limit"))
-        )
+        return await self._ask(ListLost(tenant=self._tenant, limit=checks.positive(limit, "limit")))
 
     async def tree(self, id: IdRef) -> RunTree | None:
         """A run and the runs it started, over sessions; None when there is no such run."""
-        return await self._handle.ask(
-            GetRunTree(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetRunTree(tenant=self._tenant, id=checks.record_id(id, "id")))

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.commands.tickets import (
     ExpireTickets,
     GetTicket,
@@ -28,11 +28,8 @@ from ledgerstone.records.work import QUEUE_DEFAULT
 TicketList: TypeAlias = list[Ticket]
 
 
-class AsyncTickets:
+class AsyncTickets(AsyncResource):
     """Questions that turns asked with `turn.ask`."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def resolve(
         self,
@@ -65,9 +62,9 @@ class AsyncTickets:
             arguments=arguments,
             id=decision_id,
         )
-        return await self._handle.write(
+        return await self._write(
             ResolveTicket(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=ticket,
                 decision=made,
                 arguments=edited,
@@ -79,9 +76,7 @@ class AsyncTickets:
 
     async def cancel(self, id: IdRef) -> bool:
         """Nobody needs to decide any more; False when it was not open. No run is woken."""
-        return await self._handle.write(
-            WithdrawTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._write(WithdrawTicket(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def expire(self, *, limit: int = 200, queue: str = QUEUE_DEFAULT) -> TicketList:
         """Settle tickets whose time is over, as each of them says, and wake their runs.
@@ -90,8 +85,8 @@ class AsyncTickets:
         """
         left, settled = checks.positive(limit, "limit"), TicketList()
         while left > 0:
-            found = await self._handle.write(
-                ExpireTickets(tenant=self._handle.tenant, limit=left, queue=queue_name(queue))
+            found = await self._write(
+                ExpireTickets(tenant=self._tenant, limit=left, queue=queue_name(queue))
             )
             if not found:
                 break
@@ -101,9 +96,7 @@ class AsyncTickets:
 
     async def get(self, id: IdRef) -> Ticket | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetTicket(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def inbox(
         self,
@@ -155,13 +148,13 @@ class AsyncTickets:
         """
         given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
         where = ticket_filter(given, self._handle.clock.now_us())
-        scope = cursor_scope(self._handle.tenant, given, where)
+        scope = cursor_scope(self._tenant, given, where)
         checks.whole(offset, "offset")
         if cursor is not None and offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
         page = await self._handle.page(
             ListTickets(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 where=where,
                 limit=checks.page_limit(limit),
                 offset=offset,

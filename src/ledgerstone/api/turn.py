@@ -322,12 +322,7 @@ class AsyncTurn(Keeping):
         return ask(self._content, self.id, call_id, given)
 
     def execution(
-        self,
-        id: IdRef,
-        *,
-        result: Any = UNSET,
-        error: Any = UNSET,
-        duration_ms: int | None = None,
+        self, id: IdRef, *, result: Any = UNSET, error: Any = UNSET, duration_ms: int | None = None
     ) -> None:
         """Finish an execution of this session with the commit; ExecutionNotFound,
         ExecutionResolved then.
@@ -351,11 +346,7 @@ class AsyncTurn(Keeping):
         return self._content.enqueue(where, payloads, id, how)
 
     async def commit(
-        self,
-        *,
-        lease: AnyLease | None = None,
-        release: bool = False,
-        connection: object = None,
+        self, *, lease: AnyLease | None = None, release: bool = False, connection: object = None
     ) -> TurnCommitted:
         """Make everything that was added durable, or nothing of it.
 

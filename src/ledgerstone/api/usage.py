@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.api.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
@@ -36,11 +36,8 @@ SumList: TypeAlias = list[UsageSum]
 BudgetList: TypeAlias = list[BudgetState]
 
 
-class AsyncUsageBook:
+class AsyncUsageBook(AsyncResource):
     """Tokens and money of the tenant's sessions."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def record(
         self,
@@ -82,7 +79,7 @@ class AsyncUsageBook:
             message=message,
         )
         command = CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=target,
             turn=ids.new_id() if id is None else ids.check_id(id, "id"),
             kind="usage",
@@ -161,9 +158,9 @@ class AsyncUsageBook:
         """
         if checks.flag(include_children, "include_children") and session is None:
             raise InvalidValue("include_children", "give the session too: whose children?")
-        return await self._handle.ask(
+        return await self._ask(
             SummariseUsage(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 by=intake.groups(by),
                 session=None if session is None else checks.session_id(session),
                 user=None if user is None else ids.check_id(user, "user"),
@@ -187,11 +184,9 @@ class AsyncUsageBook:
         LeaseExpired, Fenced, RevisionMoved.
         """
         target, owned = checks.bound(session, lease)
-        return await self._handle.write(
+        return await self._write(
             DeleteUsage(
-                tenant=self._handle.tenant,
-                session=target,
-                guard=checks.guard(owned, expected_revision),
+                tenant=self._tenant, session=target, guard=checks.guard(owned, expected_revision)
             )
         )
 
@@ -216,16 +211,15 @@ class AsyncUsageBook:
         budget = intake.budget_of(
             session=session, user=user, cost=cost, tokens=tokens, period=period, mode=mode, id=id
         )
-        made = await self._handle.write(SetBudget(tenant=self._handle.tenant, budget=budget))
+        made = await self._write(SetBudget(tenant=self._tenant, budget=budget))
         budgets_changed(self._handle)
         return made
 
     async def budgets(self, session: SessionRef | None = None) -> BudgetList:
         """Every budget of the tenant by id, or those that bound one session."""
-        return await self._handle.ask(
+        return await self._ask(
             ListBudgets(
-                tenant=self._handle.tenant,
-                session=None if session is None else checks.session_id(session),
+                tenant=self._tenant, session=None if session is None else checks.session_id(session)
             )
         )
 
@@ -262,7 +256,7 @@ class AsyncUsageBook:
     async def drop_budget(self, id: str | BudgetState) -> bool:
         """Remove a budget; False when there was none."""
         name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
-        return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
+        return await self._write(DropBudget(tenant=self._tenant, id=name))
 
     async def _fetch(
         self,
@@ -272,7 +266,5 @@ class AsyncUsageBook:
         missing: Missing = "empty",
         **where: str | None,
     ) -> UsageList:
-        query = ListUsage(
-            tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
-        )
-        return await self._handle.ask(query, missing)
+        query = ListUsage(tenant=self._tenant, session=session, after=after, limit=limit, **where)
+        return await self._ask(query, missing)

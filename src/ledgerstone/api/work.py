@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, Unpack
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.taking import (
     Request,
     TakenList,
@@ -77,15 +77,12 @@ PRUNE_ROWS = 1000
 """How many records one transaction of `prune` removes at most."""
 
 
-class AsyncWork:
+class AsyncWork(AsyncResource):
     """The queue of each session, and of all of them together.
 
     On a backend without queues enqueueing, claiming and taking raise NotSupported; there is
     nothing to list, to cancel or to hand back, and every claim is lost.
     """
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def enqueue(
         self,
@@ -126,9 +123,9 @@ class AsyncWork:
             max_attempts=max_attempts,
             backoff_s=backoff_s,
         )
-        return await self._handle.write(
+        return await self._write(
             EnqueueWork(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 batch=batch,
                 on_duplicate=intake.on_duplicate_name(on_duplicate),
             )
@@ -148,7 +145,7 @@ class AsyncWork:
         names = ids.new_ids(len(pairs)) if pairs else []
         commands = [
             EnqueueWork(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 batch=intake.new_batch(checks.session_id(session), (payload,), id=id, **how),
             )
             for id, (session, payload) in zip(names, pairs, strict=True)
@@ -174,9 +171,9 @@ class AsyncWork:
         """
         session, owned = checks.bound(lease, lease)
         claim, token = intake.claim_names(id)
-        return await self._handle.write(
+        return await self._write(
             ClaimWork(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=session,
                 claim=claim,
                 owner=lease.owner,
@@ -256,7 +253,7 @@ class AsyncWork:
         given = intake.claim_record(claim)
         ttl_us = intake.span_us(ttl_s, "ttl_s")
         try:
-            return await self._handle.write(renewal_of(self._handle.tenant, given, ttl_us))
+            return await self._write(renewal_of(self._tenant, given, ttl_us))
         except NotSupported:
             raise ClaimLost(given.session, given.id) from None
 
@@ -268,7 +265,7 @@ class AsyncWork:
         given = intake.claim_record(claim)
         delay_us = intake.span_us(delay_s, "delay_s")
         try:
-            return await self._handle.write(abandonment_of(self._handle.tenant, given, delay_us))
+            return await self._write(abandonment_of(self._tenant, given, delay_us))
         except NotSupported:
             return False
 
@@ -288,9 +285,7 @@ class AsyncWork:
         delay_us = None if delay_s is None else intake.span_us(delay_s, "delay_s")
         text = intake.error_text(error)
         checks.flag(bury, "bury")
-        return await self._handle.write(
-            failure_of(self._handle.tenant, given, text, delay_us, bury)
-        )
+        return await self._write(failure_of(self._tenant, given, text, delay_us, bury))
 
     async def park(self, claim: Claim, *, waiting_for: IdRef | ExecutionUnresolved) -> BatchList:
         """Let the batches wait until the outcome of an execution of their session is decided.
@@ -305,7 +300,7 @@ class AsyncWork:
         if isinstance(waiting_for, ExecutionUnresolved):
             waiting_for = waiting_for.execution
         execution = checks.record_id(waiting_for, "waiting_for")
-        return await self._handle.write(parking_of(self._handle.tenant, given, execution))
+        return await self._write(parking_of(self._tenant, given, execution))
 
     async def cancel(
         self,
@@ -321,9 +316,9 @@ class AsyncWork:
         """
         where, id = intake.batch_place(session, batch)
         try:
-            return await self._handle.write(
+            return await self._write(
                 CancelWork(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     session=where,
                     batch=id,
                     reason=intake.error_text(reason, "reason"),
@@ -341,9 +336,9 @@ class AsyncWork:
         What is being worked on may still be completed; its next renewal is WorkInterrupted, a
         `hold` block ends with that, and nobody gets it again. SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
+        return await self._write(
             InterruptWork(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 reason=intake.error_text(reason, "reason"),
             )
@@ -362,13 +357,13 @@ class AsyncWork:
         In the order they came, or with `order="priority"` in the one they are claimed in.
         """
         query = ListWork(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
             order=intake.order_name(order),
         )
         try:
-            return await self._handle.ask(query, missing)
+            return await self._ask(query, missing)
         except NotSupported:
             return []
 
@@ -387,7 +382,7 @@ class AsyncWork:
         on to the rest.
         """
         given = self._page_of("dead", session, limit, offset, cursor, total)
-        page = await self._handle.page(ListDead(tenant=self._handle.tenant, **given))
+        page = await self._handle.page(ListDead(tenant=self._tenant, **given))
         if not page.has_more:
             return page
         last = page.items[-1]
@@ -411,7 +406,7 @@ class AsyncWork:
         """
         name = intake.state_name(state)
         given = self._page_of(name, session, limit, offset, cursor, total)
-        page = await self._handle.page(ListEnded(tenant=self._handle.tenant, state=name, **given))
+        page = await self._handle.page(ListEnded(tenant=self._tenant, state=name, **given))
         if not page.has_more:
             return page
         last = page.items[-1]
@@ -447,7 +442,7 @@ class AsyncWork:
         }
 
     def _scope(self, state: EndState, session: str | None) -> bytes:
-        return cursors.scope(self._handle.tenant, state, session)
+        return cursors.scope(self._tenant, state, session)
 
     async def counts(self, session: SessionRef | None = None) -> WorkCounts:
         """How many batches ended in each state and were not pruned: of a session, or of all.
@@ -455,7 +450,7 @@ class AsyncWork:
         Nothing is counted for it: one row per session is read.
         """
         where = None if session is None else checks.session_id(session)
-        return await self._handle.ask(CountWork(tenant=self._handle.tenant, session=where))
+        return await self._ask(CountWork(tenant=self._tenant, session=where))
 
     async def prune(self, *, older_than_s: float) -> int:
         """Forget batches that ended longer ago than that, dead letters too; how many they were.
@@ -465,11 +460,11 @@ class AsyncWork:
         age_us = checks.span_us(older_than_s, "older_than_s")
         before_us = self._handle.clock.now_us() - age_us
         pruned = 0
-        given: dict[str, Any] = {"tenant": self._handle.tenant, "before_us": before_us}
-        while sessions := await self._handle.ask(ListPrunable(limit=PRUNE_ROWS, **given)):
+        given: dict[str, Any] = {"tenant": self._tenant, "before_us": before_us}
+        while sessions := await self._ask(ListPrunable(limit=PRUNE_ROWS, **given)):
             for session in sessions:
                 command = PruneWork(session=session, limit=PRUNE_ROWS, **given)
-                pruned += await self._handle.write(command)
+                pruned += await self._write(command)
         return pruned
 
     async def replay(self, batch: BatchRef) -> Batch:
@@ -477,23 +472,19 @@ class AsyncWork:
 
         BatchNotFound, SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
-            ReplayWork(tenant=self._handle.tenant, batch=intake.batch_id(batch))
-        )
+        return await self._write(ReplayWork(tenant=self._tenant, batch=intake.batch_id(batch)))
 
     async def drop(self, batch: BatchRef) -> bool:
         """Forget a dead batch; False when there was none."""
-        return await self._handle.write(
-            DropDead(tenant=self._handle.tenant, batch=intake.batch_id(batch))
-        )
+        return await self._write(DropDead(tenant=self._tenant, batch=intake.batch_id(batch)))
 
     async def stuck(
         self, session: SessionRef | None = None, *, limit: int = LIMIT_DEFAULT
     ) -> StuckList:
         """Why work does not move: every reason of one session, or the first reason of each."""
-        return await self._handle.ask(
+        return await self._ask(
             ExplainWork(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=None if session is None else checks.session_id(session),
                 limit=checks.page_limit(limit),
             )
