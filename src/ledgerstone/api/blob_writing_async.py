@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.loop_async import finish, offload
+from ledgerstone.api.loop_async import finished, offload
 from ledgerstone.blobs.uploading import Uploading
 from ledgerstone.intake import blobs as intake
 from ledgerstone.records.blobs import CHUNK_BYTES, Blob
@@ -53,7 +52,7 @@ async def upload(
     except BaseException:
         # A thread may still be at a piece of it: it ends with that one, then all goes.
         uploading.stop()
-        await asyncio.shield(finish(_abort(uploading)))
+        await finished(partial(offload, uploading.abort))
         raise
 
 
@@ -62,10 +61,6 @@ async def measure(data: Data) -> str | None:
     if _stream(data) is not None:
         return None
     return await offload(partial(intake.measure, data))
-
-
-async def _abort(uploading: Uploading) -> None:
-    await offload(uploading.abort)
 
 
 def _stream(data: Any) -> AsyncIterator[bytes] | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from ledgerstone import ids
-from ledgerstone.api.acquiring import renewal
-from ledgerstone.api.commits import release
+from ledgerstone.api.grants import release, renewal
 from ledgerstone.api.handle import AsyncResource
-from ledgerstone.api.hold_async import Hold
+from ledgerstone.api.holds import AsyncLeaseHold
 from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
@@ -37,7 +36,7 @@ class AsyncLeases(AsyncResource):
             TakeLease(
                 tenant=self._tenant,
                 session=checks.session_id(session),
-                owner=_owner(owner),
+                owner=checks.owner_id(owner),
                 token=ids.new_id(),
                 ttl_us=checks.span_us(ttl_s, "ttl_s"),
                 reenter=checks.flag(reenter, "reenter"),
@@ -61,12 +60,16 @@ class AsyncLeases(AsyncResource):
         """
         ttl_us = checks.span_us(ttl_s, "ttl_s")
         if ttl_us == 0:
-            raise InvalidValue("ttl_s", "nobody can hold a lease of no length")
-        return Hold(
+            raise InvalidValue("ttl_s", "must be greater than 0")
+        return AsyncLeaseHold(
             self._handle,
-            checks.session_id(session),
-            owner=_owner(owner),
-            ttl_us=ttl_us,
+            TakeLease(
+                tenant=self._tenant,
+                session=checks.session_id(session),
+                owner=checks.owner_id(owner),
+                token=ids.new_id(),
+                ttl_us=ttl_us,
+            ),
             wait_s=checks.seconds(wait_s, "wait_s"),
             heartbeat=checks.flag(heartbeat, "heartbeat"),
         )
@@ -115,10 +118,6 @@ class AsyncLeases(AsyncResource):
                 fence=None if fence is None else checks.whole(fence, "fence"),
             )
         )
-
-
-def _owner(owner: str | None) -> str:
-    return checks.default_owner() if owner is None else ids.check_id(owner, "owner")
 
 
 def _lease(lease: AnyLease) -> Lease:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncResource, Missing
-from ledgerstone.api.taking import (
-    Request,
+from ledgerstone.api.claims import (
     TakenList,
+    TakeRequest,
     abandonment_of,
     failure_of,
     parking_of,
     renewal_of,
+    take,
     take_many,
 )
-from ledgerstone.api.work_hold_async import Taking, WorkHold, taking
+from ledgerstone.api.handle import AsyncResource, Missing
+from ledgerstone.api.holds import AsyncWorkHold
+from ledgerstone.api.loop_async import Taking, taking
 from ledgerstone.commands.work import (
     CancelWork,
     ClaimWork,
@@ -200,7 +203,11 @@ class AsyncWork(AsyncResource):
         Nothing keeps what was taken alive: see `hold` for that. On the async face the answer is
         awaited, or entered with `async with`, which is `hold` with the same arguments.
         """
-        return taking(self._handle, _request(queue, owner, ttl_s, max))
+        request = _request(queue, owner, ttl_s, max)
+        return taking(
+            partial(take, self._handle, request),
+            partial(AsyncWorkHold, self._handle, request, wait_s=None, heartbeat=True),
+        )
 
     async def take_many(
         self,
@@ -238,7 +245,7 @@ class AsyncWork(AsyncResource):
         when none comes within `wait_s`; None waits for ever. When the lease is lost, the async
         block is cancelled and ends with Fenced; the blocking one meets Fenced at its next commit.
         """
-        return WorkHold(
+        return AsyncWorkHold(
             self._handle,
             _request(queue, owner, ttl_s, max),
             wait_s=None if wait_s is None else intake.span_us(wait_s, "wait_s") / 1e6,
@@ -491,10 +498,10 @@ class AsyncWork(AsyncResource):
         )
 
 
-def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> Request:
-    return Request(
+def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> TakeRequest:
+    return TakeRequest(
         queue=intake.queue_name(queue),
-        owner=intake.owner_id(owner),
+        owner=checks.owner_id(owner),
         ttl_us=intake.ttl_us(ttl_s),
         max_batches=checks.positive(most, "max"),
     )

@@ -255,6 +255,10 @@ def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def owner_id(owner: str | None) -> str:
+    return default_owner() if owner is None else ids.check_id(owner, "owner")
+
+
 def default_owner() -> str:
     """host:pid:random, so that no two owners are ever the same."""
     # Imported here: opening a store and reading from it needs no sockets.
