@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from ledgerstone import ids
-from ledgerstone.api.artifact_reading import AsyncArtifactReader
-from ledgerstone.api.blob_reading import read_whole
+from ledgerstone.api.blob_reading import AsyncBlobReader, read_whole
 from ledgerstone.api.blob_writing_async import Data
 from ledgerstone.api.blobs import put_blob
-from ledgerstone.api.handle import AsyncResource
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import artifacts as commands
-from ledgerstone.commands.artifacts import NewArtifact, Owner
-from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.commands.artifacts import GetArtifact, NewArtifact, Owner
+from ledgerstone.errors import BlobNotFound, Corrupt, InvalidValue
 from ledgerstone.intake import artifacts as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.artifacts import QUOTA, AnyArtifact, Fields
@@ -23,6 +22,32 @@ from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 
 ArtifactList: TypeAlias = list[Artifact]
+_HINT = "store.artifacts.list(session=..., newest=False) shows all versions of a session's"
+
+
+class AsyncArtifactReader(AsyncBlobReader):
+    """An artifact that is being read; `.artifact` is which one, once it was entered."""
+
+    artifact: Artifact
+
+    def __init__(self, handle: AsyncHandle, query: GetArtifact, first: int = 0) -> None:
+        super().__init__(handle, "", first)
+        self._query = query
+
+    @property
+    def media_type(self) -> str | None:
+        """The artifact's own, otherwise what is known of its bytes."""
+        return self.artifact.media_type or super().media_type
+
+    async def __aenter__(self) -> AsyncArtifactReader:
+        query = self._query
+        found = await self._handle.ask(query)
+        if found is None or not intake.is_of(found, query):
+            name = query.name or query.id or query.uri or ""
+            raise BlobNotFound(name, noun="artifact", hint=_HINT)
+        self.artifact, self.ref = found, found.ref
+        await super().__aenter__()
+        return self
 
 
 class AsyncArtifacts(AsyncResource):

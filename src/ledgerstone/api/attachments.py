@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ledgerstone.api.blob_writing_async import Data, measure, upload
-from ledgerstone.api.blobs import put_blob
+from ledgerstone.api.blob_writing_async import Data, measure
+from ledgerstone.api.blobs import put_blob, upload
 from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.commands import attachments as commands
 from ledgerstone.commands.blobs import TouchBlob

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterable, AsyncIterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
-from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import finished, offload
 from ledgerstone.blobs.uploading import Uploading
 from ledgerstone.intake import blobs as intake
@@ -23,23 +22,8 @@ class AsyncReadable(Protocol):
 Data: TypeAlias = intake.Data | AsyncIterable[bytes] | AsyncReadable
 
 
-async def upload(
-    handle: AsyncHandle,
-    data: Data,
-    *,
-    media_type: str | None,
-    size_bytes: int | None,
-    expected: str | None,
-) -> Blob:
+async def write_all(uploading: Uploading, data: Data) -> Blob:
     """All of the bytes, or nothing of them, also when the caller is cancelled."""
-    uploading = Uploading(
-        handle.backend,
-        lambda: handle.equipment.place,
-        handle.tenant,
-        media_type=media_type,
-        size_bytes=size_bytes,
-        expected=expected,
-    )
     try:
         stream = _stream(data)
         if stream is None:

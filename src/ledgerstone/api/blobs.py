@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ledgerstone.api.blob_reading import AsyncBlobReader, is_sound, read_whole
-from ledgerstone.api.blob_writing_async import Data, measure, upload
+from ledgerstone.api.blob_writing_async import Data, measure, write_all
 from ledgerstone.api.handle import AsyncHandle, AsyncResource
+from ledgerstone.blobs.uploading import Uploading
 from ledgerstone.commands.blobs import GetBlob, TouchBlob
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import blobs as intake
@@ -85,3 +86,23 @@ async def put_blob(
     return await upload(
         handle, data, media_type=media_type, size_bytes=size_bytes, expected=expected
     )
+
+
+async def upload(
+    handle: AsyncHandle,
+    data: Data,
+    *,
+    media_type: str | None,
+    size_bytes: int | None,
+    expected: str | None,
+) -> Blob:
+    """Write bytes that are not there yet: all of them, or nothing."""
+    uploading = Uploading(
+        handle.backend,
+        lambda: handle.equipment.place,
+        handle.tenant,
+        media_type=media_type,
+        size_bytes=size_bytes,
+        expected=expected,
+    )
+    return await write_all(uploading, data)

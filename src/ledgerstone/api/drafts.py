@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from ledgerstone.api.handle import AsyncResource, Missing
-from ledgerstone.commands.nodes import DropNotes, ListDrafts
+from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
+from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, ListDrafts, NewNote
+from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
+from ledgerstone.intake.content import Content
+from ledgerstone.intake.drafts import DraftBuffer
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
+from ledgerstone.records.leases import AnyLease
+from ledgerstone.records.sessions import Session
 
 DraftList: TypeAlias = list[DraftRecord]
 
@@ -32,3 +37,36 @@ class AsyncDrafts(AsyncResource):
             )
         )
         return removed > 0
+
+
+class AsyncDraftNotes(DraftBuffer):
+    """A draft that is written to the store as notes; when, the two kinds of `Draft` decide."""
+
+    def __init__(
+        self,
+        handle: AsyncHandle,
+        content: Content,
+        lease: AnyLease | None,
+        create: Session | None,
+        fields: dict[str, Any],
+    ) -> None:
+        super().__init__(content, lease, fields)
+        self._handle = handle
+        self._create = create
+
+    async def _begin(self) -> None:
+        if self._create is not None:
+            await self._handle.write(
+                CreateSession(
+                    tenant=self._handle.tenant,
+                    session=self._create,
+                    ensure=True,
+                    parent_rule="exists",
+                )
+            )
+        await self._keep(self._start())
+
+    async def _keep(self, note: NewNote) -> None:
+        await self._handle.write(
+            AnnotateNodes(tenant=self._handle.tenant, session=self._content.session, notes=(note,))
+        )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
 from ledgerstone.api.blob_reading import AsyncBlobReader
-from ledgerstone.api.blob_writing_async import upload
+from ledgerstone.api.blobs import upload
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.api.transfer_seen import AsyncSeen, Item
