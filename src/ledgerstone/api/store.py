@@ -13,6 +13,7 @@ from ledgerstone.api.blobs import AsyncBlobs
 from ledgerstone.api.branches import AsyncBranches
 from ledgerstone.api.drafts import AsyncDrafts
 from ledgerstone.api.embeddings import AsyncEmbeddings
+from ledgerstone.api.evidence import AsyncReports, AsyncTraces
 from ledgerstone.api.executions import AsyncExecutions
 from ledgerstone.api.feed import AsyncFeed
 from ledgerstone.api.handle import AsyncHandle
@@ -22,12 +23,10 @@ from ledgerstone.api.memories import AsyncMemories
 from ledgerstone.api.messages import AsyncMessages
 from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.nodes import AsyncNodes
-from ledgerstone.api.reports import AsyncReports
 from ledgerstone.api.runs import AsyncRuns
 from ledgerstone.api.session import AsyncConversation
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.tickets import AsyncTickets
-from ledgerstone.api.traces import AsyncTraces
 from ledgerstone.api.turns import AsyncTurns
 from ledgerstone.api.usage import AsyncUsageBook
 from ledgerstone.api.work import AsyncWork

@@ -9,10 +9,10 @@ from typing import Any, Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.budget_checks import budgets_changed, may_begin
 from ledgerstone.api.commits import commit, join, stamped
 from ledgerstone.api.draft_async import Draft
 from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.usage import budgets_changed, may_begin
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.budget_checks import budgets_changed, find_budgets
 from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncResource, Missing
+from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import (
     DeleteUsage,
     DropBudget,
+    FindBudgets,
     ListBudgets,
     ListUsage,
     SetBudget,
@@ -27,13 +27,16 @@ from ledgerstone.intake import usage as intake
 from ledgerstone.intake.checks import LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.usage import Moment
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.stats import BudgetState, UsageDeleted, UsageRecord, UsageSum
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.stats import BudgetsFound, BudgetState, UsageDeleted, UsageRecord, UsageSum
 from ledgerstone.records.usage import Cost, Usage
-from ledgerstone.rules.usage import check_estimate
+from ledgerstone.rules.usage import check_begin, check_estimate
 
 UsageList: TypeAlias = list[UsageRecord]
 SumList: TypeAlias = list[UsageSum]
 BudgetList: TypeAlias = list[BudgetState]
+UNBUDGETED_MAX = 10_000
+"""How many tenants without a budget a process remembers."""
 
 
 class AsyncUsageBook(AsyncResource):
@@ -268,3 +271,26 @@ class AsyncUsageBook(AsyncResource):
     ) -> UsageList:
         query = ListUsage(tenant=self._tenant, session=session, after=after, limit=limit, **where)
         return await self._ask(query, missing)
+
+
+async def may_begin(handle: AsyncHandle, session: str, create: Session | None = None) -> None:
+    """BudgetExceeded when a budget that bounds the session refuses its next turn."""
+    if handle.tenant not in handle.equipment.unbudgeted:
+        user = None if create is None else create.user
+        check_begin((await find_budgets(handle, session, user)).states)
+
+
+async def find_budgets(handle: AsyncHandle, session: str | None, user: str | None) -> BudgetsFound:
+    """The budgets that a turn meets; a tenant that has none is remembered."""
+    found = await handle.ask(FindBudgets(tenant=handle.tenant, session=session, user=user))
+    known = handle.equipment.unbudgeted
+    if not found.any:
+        if len(known) >= UNBUDGETED_MAX:
+            known.clear()
+        known.add(handle.tenant)
+    return found
+
+
+def budgets_changed(handle: AsyncHandle) -> None:
+    """Look again when the next turn begins: a budget was set here, or a commit went beyond one."""
+    handle.equipment.unbudgeted.discard(handle.tenant)

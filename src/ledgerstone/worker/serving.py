@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias
 
-from ledgerstone.api.budget_checks import may_begin
 from ledgerstone.api.store import AsyncStore
+from ledgerstone.api.usage import may_begin
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
