@@ -87,7 +87,7 @@ from ledgerstone.records.verification import Check, Report
 if TYPE_CHECKING:
     from ledgerstone.api.store import AsyncStore
     from ledgerstone.api_sync.store import Store
-    from ledgerstone.intake.tracing import trace_of
+    from ledgerstone.intake.evidence import trace_of
     from ledgerstone.rules.prices import Price, Prices
 
 # `ledgerstone.testing` is a distribution of its own: in an editable install it lies elsewhere.
@@ -193,7 +193,7 @@ _FACES = {
     "AsyncStore": "ledgerstone.api.store",
     "Price": "ledgerstone.rules.prices",
     "Prices": "ledgerstone.rules.prices",
-    "trace_of": "ledgerstone.intake.tracing",
+    "trace_of": "ledgerstone.intake.evidence",
 }
 
 if not TYPE_CHECKING:  # A type checker would take it for "every name exists".

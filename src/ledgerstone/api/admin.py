@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ledgerstone.api.attachments import INTENTS_KEPT_S
 from ledgerstone.api.blob_reading import verify_blobs
-from ledgerstone.api.collecting import Plan, collect
-from ledgerstone.api.collecting import Progress as GcProgress
+from ledgerstone.api.garbage_collection import AsyncCollector
+from ledgerstone.api.garbage_collection import Progress as GcProgress
 from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
@@ -184,8 +184,9 @@ class AsyncAdmin(AsyncResource):
         """
         if on_progress is not None and not callable(on_progress):
             raise InvalidValue("on_progress", "a function of phase, done and total expected")
-        plan = Plan(
-            sessions=await self._names(None),
+        collector = AsyncCollector(
+            self._handle,
+            await self._names(None),
             before_us=self._ago_us(checks.seconds(older_than_s, "older_than_s")),
             intents_before_us=self._ago_us(
                 checks.seconds(attachments_older_than_s, "attachments_older_than_s")
@@ -193,7 +194,7 @@ class AsyncAdmin(AsyncResource):
             dry_run=checks.flag(dry_run, "dry_run"),
             on_progress=on_progress,
         )
-        return await collect(self._handle, plan)
+        return await collector.collect()
 
     async def backup(
         self,

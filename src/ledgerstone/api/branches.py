@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
+from ledgerstone.api.commits import commit
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
@@ -140,4 +140,4 @@ class AsyncBranches(AsyncResource):
             guard=checks.guard(owned, expected_revision),
             branches=(move,),
         )
-        return (await commit(self._handle, stamped(command), owned)).leaf
+        return (await commit(self._handle, command, owned)).leaf

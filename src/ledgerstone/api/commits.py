@@ -29,12 +29,6 @@ REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02
 
 
-def stamped(command: CommitTurn) -> CommitTurn:
-    """The command with the hash of its content; it was made just now and nobody saw it yet."""
-    force_setattr(command, "hash", turn_hash(command))
-    return command
-
-
 async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
     """Send it once, and once only in effect.
 
@@ -42,6 +36,7 @@ async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | Non
     done so until its deadline. After LeaseExpired a held lease is taken again, if nobody committed
     in between.
     """
+    _stamp(command)
     if not isinstance(lease, Held):
         try:
             return await handle.backend.awrite(command)
@@ -69,11 +64,17 @@ async def join(
     backend, name = handle.backend, handle.backend.capabilities.name
     if not isinstance(backend, Joining):
         raise NotSupported("connection=", name, "only a postgresql:// store can join one")
+    _stamp(command)
     answer = await backend.ajoin(command, connection)
     if isinstance(lease, Held):
         lease.released = command.release
         lease.revision = max(lease.revision, answer.revision)
     return answer
+
+
+def _stamp(command: CommitTurn) -> None:
+    # With the hash of its content: it was made just now, and nobody saw it yet.
+    force_setattr(command, "hash", turn_hash(command))
 
 
 async def _commit_held(handle: AsyncHandle, command: CommitTurn, held: Held) -> TurnCommitted:

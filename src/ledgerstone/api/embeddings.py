@@ -16,13 +16,14 @@ from ledgerstone.commands import embeddings as commands
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.intake.embeddings import (
+    Vector,
     accepts,
     embedding_id,
     embedding_of,
     new_embedding,
     new_embeddings,
+    rounded,
 )
-from ledgerstone.intake.vectors import Vector, rounded
 from ledgerstone.records.embeddings import Embedding, Match
 from ledgerstone.records.memories import Namespace
 from ledgerstone.rules import namespaces
@@ -98,7 +99,7 @@ class AsyncEmbeddings(AsyncResource):
         """
         accept = partial(
             accepts,
-            session=None if session is None else checks.session_id(session),
+            session=checks.maybe_session(session),
             namespace=namespaces.check(namespace, "namespace"),
             conditions=parse_filter(filter),
         )
@@ -122,14 +123,14 @@ class AsyncEmbeddings(AsyncResource):
         """All of them by id, complete, in chunks."""
         query = commands.ListEmbeddings(
             tenant=self._tenant,
-            session=None if session is None else checks.session_id(session),
+            session=checks.maybe_session(session),
             model=None if model is None else ids.check_label(model, "model"),
             namespace=namespaces.check(namespace, "namespace"),
             limit=CHUNK,
         )
-        return AsyncPages(partial(self._page, query))
+        return AsyncPages(partial(self._fetch, query))
 
-    async def _page(
+    async def _fetch(
         self, query: commands.ListEmbeddings, last: Embedding | None
     ) -> list[Embedding]:
         after = query if last is None else replace(query, after=last.id)

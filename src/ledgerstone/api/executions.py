@@ -170,7 +170,7 @@ class AsyncExecutions(AsyncResource):
     ) -> ExecutionList:
         query = ListExecutions(
             tenant=self._tenant,
-            session=None if session is None else checks.session_id(session),
+            session=checks.maybe_session(session),
             message=checks.maybe_id(message, "message"),
             run_id=checks.maybe_id(run_id, "run_id"),
             unresolved=unresolved,

@@ -34,7 +34,7 @@ class AsyncFeed(AsyncResource):
 
         InvalidValue for a foreign cursor, and for a revision without a session.
         """
-        name = None if session is None else checks.session_id(session)
+        name = checks.maybe_session(session)
         wanted = checks.page_limit(limit)
         start = await self._start(after, name)
         found, _ = await self._entries(start, name, wanted + 1)
@@ -62,7 +62,7 @@ class AsyncFeed(AsyncResource):
         Of one session by its revision. None begins at the first commit, "now" at the next.
         Ends when the store is closed. `poll_s`: look at least so often, whatever the backend says.
         """
-        name = None if session is None else checks.session_id(session)
+        name = checks.maybe_session(session)
         self._check_after(after, name)
         if not checks.seconds(poll_s, "poll_s"):
             raise InvalidValue("poll_s", "more than 0 expected")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 from msgspec.structs import replace
@@ -116,11 +116,6 @@ class AsyncHandle:
             for command, one in zip(commands, found, strict=True)
         ]
 
-    async def page(self, query: Query[Page[A]], missing: Missing = "empty") -> Page[A]:
-        """The answer to a query for a page, which tells the limit that was applied."""
-        asked: Any = query
-        return replace(await self.ask(query, missing), limit=asked.limit)
-
     async def ask(self, query: Query[A], missing: Missing = "empty") -> A:
         """The answer to one query; SessionNotFound if it is to `raise` about an unknown session."""
         if missing == "empty":
@@ -156,6 +151,28 @@ class AsyncResource:
     @property
     def _tenant(self) -> str:
         return self._handle.tenant
+
+    async def _page(
+        self,
+        query: Query[Page[A]],
+        scope: bytes,
+        cursor: str | None,
+        place: Callable[[A], tuple[int | str, ...]],
+        missing: Missing = "empty",
+    ) -> Page[A]:
+        """A page that tells the limit that was applied, and the cursor that leads on from it.
+
+        `scope` is the list that its cursors belong to; `place` says where an item stands in it.
+        """
+        asked: Any = query
+        if cursor is not None:
+            if asked.offset:
+                raise InvalidValue("offset", "give an offset or a cursor, not both")
+            asked = replace(asked, after=self._handle.cursor_place(scope, cursor))
+        page: Page[A] = replace(await self._ask(asked, missing), limit=asked.limit)
+        if not page.has_more:
+            return page
+        return replace(page, cursor=self._handle.cursor(scope, place(page.items[-1])))
 
 
 def session_of(query: Any) -> str:

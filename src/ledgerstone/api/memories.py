@@ -15,8 +15,8 @@ from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import memories as commands
 from ledgerstone.commands.memories import MemoryName
 from ledgerstone.intake import checks
+from ledgerstone.intake.embeddings import Vector, rounded
 from ledgerstone.intake.memories import batch_changes, memory_name, namespace_text, new_memory
-from ledgerstone.intake.vectors import Vector, rounded
 from ledgerstone.records.embeddings import VectorRow
 from ledgerstone.records.memories import Forget, Memory, Namespace, Remember
 from ledgerstone.rules import namespaces
@@ -85,9 +85,9 @@ class AsyncMemories(AsyncResource):
         query = commands.SearchMemories(
             tenant=self._tenant, namespace=namespace_text(prefix, "prefix"), limit=CHUNK
         )
-        return AsyncPages(partial(self._page, query))
+        return AsyncPages(partial(self._fetch, query))
 
-    async def _page(self, query: commands.SearchMemories, last: Memory | None) -> list[Memory]:
+    async def _fetch(self, query: commands.SearchMemories, last: Memory | None) -> list[Memory]:
         after = None if last is None else MemoryName(namespaces.join(last.namespace), last.key)
         return await self._ask(replace(query, after=after))
 

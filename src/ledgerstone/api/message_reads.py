@@ -1,24 +1,29 @@
-"""The reading half of store.messages."""
+"""The reading half of store.messages: what was said, and what of it is sent to a model."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, get_args
 
 from msgspec.structs import replace
 
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
-from ledgerstone.commands.context import FindCompaction
-from ledgerstone.commands.sessions import GetSession
-from ledgerstone.errors import InvalidValue, SessionNotFound
+from ledgerstone.commands.context import FindCompaction, ReadContext
+from ledgerstone.commands.sessions import GetDocument, GetSession
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
+from ledgerstone.intake.compaction import checked_count, checked_prune, context_limit
+from ledgerstone.records.context import Context, Prune
+from ledgerstone.records.document import read_document
 from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.sessions import Page, SeqRange
+from ledgerstone.rules.context import Count, build, estimate
 
 MessageList: TypeAlias = list[Message]
 ORDERS = ("seq", "-seq")
+VISIBILITIES = get_args(Visibility)
 
 
 class AsyncMessageReads(AsyncResource):
@@ -84,7 +89,9 @@ class AsyncMessageReads(AsyncResource):
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
-            visibility=_visibility(visibility),
+            visibility=None
+            if visibility is None
+            else checks.one_of(visibility, get_args(Visibility), "visibility"),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),
@@ -97,7 +104,7 @@ class AsyncMessageReads(AsyncResource):
         if cursor is not None:
             key, incarnation = await self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = await self._handle.page(query, missing)
+            page: Page[Message] = await self._ask(query, missing)
         else:
             found, page = await self._handle.backend.aread(
                 (GetSession(tenant=tenant, id=target), query)
@@ -105,7 +112,7 @@ class AsyncMessageReads(AsyncResource):
             if found is None and missing == "raise":
                 raise SessionNotFound(target)
             incarnation = 0 if found is None else found.incarnation
-            page = replace(page, limit=query.limit)
+        page = replace(page, limit=query.limit)
         if not page.has_more:
             return page
         scope = self._scope(target, filters, incarnation)
@@ -162,7 +169,7 @@ class AsyncMessageReads(AsyncResource):
             queries.GetMessage(
                 tenant=self._tenant,
                 id=checks.record_id(id, "id"),
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
             )
         )
 
@@ -199,6 +206,76 @@ class AsyncMessageReads(AsyncResource):
         found = await self._ask(query, missing)
         return None if found is None else found.newest
 
+    async def context(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        budget_tokens: int | None = None,
+        count: Count | None = None,
+        prune: Prune | bool | None = None,
+        keep_system: bool = True,
+        missing: Missing = "empty",
+    ) -> Context:
+        """The messages to send now: leading system messages, the newest summary, the tail.
+
+        Nothing that is stored changes. `prune` leaves old tool outputs out (True: as `Prune()`
+        says); then whole messages go, oldest first, until `budget_tokens` are met: never a tool
+        call without its results, the summary, a system message or the newest message.
+        `count(message)` says how many tokens one takes; without it they are estimated from the
+        length of the text. InvalidValue when the budget cannot be met.
+        """
+        if budget_tokens is not None:
+            checks.positive(budget_tokens, "budget_tokens")
+        checked_count(count)
+        wanted = checked_prune(prune)
+        checks.flag(keep_system, "keep_system")
+        rows = await self._ask(
+            ReadContext(
+                tenant=self._tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+                at=checks.maybe_id(at, "at"),
+            ),
+            missing,
+        )
+        return build(
+            rows,
+            keep_system=keep_system,
+            prune=wanted,
+            budget_tokens=budget_tokens,
+            count=count or estimate,
+        )
+
+    async def should_compact(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        used_tokens: int | None = None,
+        count: Count | None = None,
+    ) -> bool:
+        """Whether the context has grown beyond what the session's own settings allow.
+
+        They are in the `config` of its document: `auto_compact`, `auto_compact_threshold` and
+        `max_context_length`; False while the first is off or the last is 0. `used_tokens` is what
+        the provider counted last, otherwise the context is counted. InvalidValue for settings
+        that make no sense.
+        """
+        checked_count(count)
+        if used_tokens is not None:
+            checks.whole(used_tokens, "used_tokens")
+        target = checks.session_id(session)
+        data = await self._ask(GetDocument(tenant=self._tenant, session=target, name="document"))
+        limit = None if data is None else context_limit(_config(data, target))
+        if limit is None:
+            return False
+        if used_tokens is None:
+            found = await self.context(target, branch=branch, count=count)
+            used_tokens = found.tokens
+        return used_tokens >= limit
+
     async def _path(
         self,
         session: SessionRef,
@@ -234,7 +311,8 @@ class AsyncMessageReads(AsyncResource):
         return cursors.scope(self._tenant, "messages", session, *filters, incarnation)
 
 
-def _visibility(value: str | None) -> Visibility | None:
-    if value is None:
-        return None
-    return cast(Visibility, checks.one_of(value, get_args(Visibility), "visibility"))
+def _config(data: bytes, session: str) -> object:
+    try:
+        return read_document(data)["config"]
+    except ValueError as error:
+        raise Corrupt("documents", session, "document", str(error)) from None

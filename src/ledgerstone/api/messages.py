@@ -9,10 +9,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.context import AsyncContexts
-from ledgerstone.api.message_reads import MessageList
-from ledgerstone.api.replacing import Plan, replace_list
+from ledgerstone.api.commits import commit
+from ledgerstone.api.message_reads import AsyncMessageReads, MessageList
+from ledgerstone.api.replacements import ListReplacement, replace_list
 from ledgerstone.api.turns import new_session
 from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import CreateSession
@@ -28,7 +27,7 @@ from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.sessions import Session
 
 
-class AsyncMessages(AsyncContexts):
+class AsyncMessages(AsyncMessageReads):
     """What was said."""
 
     async def append(
@@ -72,7 +71,7 @@ class AsyncMessages(AsyncContexts):
             nodes=tuple(nodes),
             blobs=all_named(one.body for one in given),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         pairs = zip(nodes, answer.placed, strict=True)
         return bodies.placed_messages(target, given, pairs)
 
@@ -98,7 +97,7 @@ class AsyncMessages(AsyncContexts):
         Errors: as append, and LeafMoved when `expected_leaf` does not hold.
         """
         target, owned = checks.bound(session, lease)
-        plan = Plan(
+        plan = ListReplacement(
             kind="replace",
             session=target,
             branch=checks.branch_name(branch),
@@ -125,7 +124,7 @@ class AsyncMessages(AsyncContexts):
         target, owned = checks.bound(session, lease)
         command = self._command("pop", target, owned, expected_revision)
         command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         if not answer.affected:
             return []
         newest = answer.affected[-1]
@@ -144,7 +143,7 @@ class AsyncMessages(AsyncContexts):
         target, owned = checks.bound(session, lease)
         command = self._command("clear", target, owned, expected_revision)
         command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return answer.superseded
 
     async def amend(
@@ -167,7 +166,7 @@ class AsyncMessages(AsyncContexts):
         amendments = (Amendment(name, patch, bodies.salt()),)
         named = tuple(dict.fromkeys(blobs_of_patch(fields)))
         command = replace(command, amendments=amendments, blobs=named)
-        await commit(self._handle, stamped(command), owned)
+        await commit(self._handle, command, owned)
         found = await self.get(name, session=target)
         if found is None:
             raise MessageNotFound(name)
@@ -189,7 +188,7 @@ class AsyncMessages(AsyncContexts):
             return False
         command = self._command("tombstone", target, owned, expected_revision)
         command = replace(command, tombstones=(name,))
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return bool(answer.affected)
 
     async def compact(

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.graphs import WantedGraph, new_graph_nodes, replace_graph
+from ledgerstone.api.commits import commit
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
+from ledgerstone.api.replacements import WantedGraph, new_graph_nodes, replace_graph
 from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
@@ -74,7 +74,7 @@ class AsyncNodes(AsyncResource):
             values=tuple(bodies.new_value(value) for value in values),
             blobs=all_named(node.body for node in given if isinstance(node, Message)),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return [
             _placed(target, node, new, place)
             for node, new, place in zip(given, made, answer.placed, strict=True)
@@ -158,7 +158,7 @@ class AsyncNodes(AsyncResource):
         chunk = CHUNK if most is None else min(most, CHUNK)
         fixed: dict[str, Any] = {
             "tenant": self._tenant,
-            "session": None if session is None else checks.session_id(session),
+            "session": checks.maybe_session(session),
             "kind": None if kind is None else ids.check_name(kind, "kind"),
             "label": None if label is None else ids.check_label(label, "label"),
             "run_id": checks.maybe_id(run_id, "run_id"),
@@ -272,7 +272,7 @@ class AsyncNodes(AsyncResource):
             guard=checks.guard(owned, expected_revision),
             tombstones=hidden,
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return len(answer.affected)
 
 

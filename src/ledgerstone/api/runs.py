@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
-
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
-from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.runs import (
@@ -21,11 +18,10 @@ from ledgerstone.intake.runs import (
     run_fields,
     run_filter,
     run_guard,
-    run_status,
 )
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.recovery import Recovery
-from ledgerstone.records.runs import Run, RunTree
+from ledgerstone.records.runs import RUN_STATUSES, Run, RunTree
 from ledgerstone.records.sessions import Page
 
 Recoveries: TypeAlias = list[Recovery]
@@ -56,7 +52,7 @@ class AsyncRuns(AsyncResource):
         run = Run(
             id=ids.new_id() if id is None else checks.record_id(id, "id"),
             session=checks.session_id(session),
-            status=run_status(status),
+            status=checks.one_of(status, RUN_STATUSES, "status"),
             **run_fields(given),
         )
         return await self._write(PutRun(tenant=self._tenant, run=run))
@@ -114,24 +110,14 @@ class AsyncRuns(AsyncResource):
         """
         where = run_filter(session, status, parent_run)
         scope = cursor_scope(self._tenant, where)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListRuns(
-                tenant=self._tenant,
-                where=where,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            ),
-            missing,
+        query = ListRuns(
+            tenant=self._tenant,
+            where=where,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))
+        return await self._page(query, scope, cursor, _place, missing)
 
     def iter(
         self,
@@ -150,7 +136,7 @@ class AsyncRuns(AsyncResource):
                     tenant=self._tenant,
                     where=where,
                     limit=LIMIT_MAX,
-                    after=None if last is None else (last.created_us, last.id),
+                    after=None if last is None else _place(last),
                 ),
                 missing,
             )
@@ -167,3 +153,7 @@ class AsyncRuns(AsyncResource):
     async def tree(self, id: IdRef) -> RunTree | None:
         """A run and the runs it started, over sessions; None when there is no such run."""
         return await self._ask(GetRunTree(tenant=self._tenant, id=checks.record_id(id, "id")))
+
+
+def _place(run: Run) -> tuple[int, str]:
+    return run.created_us, run.id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 from msgspec import UNSET, UnsetType
@@ -22,7 +23,7 @@ from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.content import id_list
-from ledgerstone.intake.session_fields import (
+from ledgerstone.intake.sessions import (
     SESSION_FIELDS,
     checked_session,
     cursor_scope,
@@ -35,6 +36,7 @@ from ledgerstone.records.state import SessionState
 from ledgerstone.records.stats import Stats
 
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
+CHILDREN = get_args(Children)
 SWEEP_ROWS = 5000
 
 
@@ -213,23 +215,15 @@ class AsyncSessions(AsyncResource):
         """
         found = session_filter(where)
         scope = cursor_scope(self._tenant, found, checks.one_of(order, ORDERS, "order"))
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListSessions(
-                tenant=self._tenant,
-                where=found,
-                order=order,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            )
+        query = ListSessions(
+            tenant=self._tenant,
+            where=found,
+            order=order,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-        if not page.has_more:
-            return page
-        return replace(page, cursor=self._handle.cursor(scope, _key(page.items[-1], order)))
+        return await self._page(query, scope, cursor, partial(_place, order))
 
     def iter(self, *, order: str = "-created", **where: Any) -> AsyncPages[Session]:
         """Every session that fits; by default in an order that updates do not disturb."""
@@ -243,7 +237,7 @@ class AsyncSessions(AsyncResource):
                     where=found,
                     order=order,
                     limit=LIMIT_MAX,
-                    after=None if after is None else _key(after, order),
+                    after=None if after is None else _place(order, after),
                 )
             )
             return page.items
@@ -325,7 +319,9 @@ class AsyncSessions(AsyncResource):
         """
         return await self._write(
             commands.DeleteSession(
-                tenant=self._tenant, id=checks.session_id(id), children=_children(children)
+                tenant=self._tenant,
+                id=checks.session_id(id),
+                children=checks.one_of(children, CHILDREN, "children"),
             )
         )
 
@@ -360,7 +356,7 @@ class AsyncSessions(AsyncResource):
             id=checks.session_id(id),
             keep_runs=checks.flag(keep_runs, "keep_runs"),
             retire=checks.flag(retire, "retire"),
-            children=_children(children),
+            children=checks.one_of(children, CHILDREN, "children"),
             expected_revision=expected_revision,
             expected_incarnation=expected_incarnation,
         )
@@ -419,11 +415,6 @@ def _parent_rule(missing: str) -> ParentRule:
     return "exists" if missing == "error" else "no_circle"
 
 
-def _children(value: Children) -> Children:
-    checks.one_of(value, get_args(Children), "children")
-    return value
-
-
 def _text(value: Any, field: str) -> str | UnsetType | None:
     return UNSET if value is UNSET else checks.maybe_text(value, field)
 
@@ -434,7 +425,7 @@ def _document(value: Any) -> bytes | UnsetType | None:
     return write_document(value)
 
 
-def _key(session: Session, order: str) -> tuple[int, str]:
+def _place(order: str, session: Session) -> tuple[int, str]:
     name = order.removeprefix("-")
     at = {"updated": session.updated_us, "created": session.created_us, "id": 0}[name]
     return at, session.id

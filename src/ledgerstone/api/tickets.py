@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncResource, Missing
@@ -16,7 +15,6 @@ from ledgerstone.commands.tickets import (
     ResolveTicket,
     WithdrawTicket,
 )
-from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
 from ledgerstone.intake.tickets import Where, cursor_scope, decision_of, ticket_filter
@@ -68,7 +66,7 @@ class AsyncTickets(AsyncResource):
                 id=ticket,
                 decision=made,
                 arguments=edited,
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
                 batch=ids.derive("wake", "ticket", ticket) if checks.flag(wake, "wake") else None,
                 queue=queue_name(queue),
             )
@@ -149,21 +147,15 @@ class AsyncTickets(AsyncResource):
         given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
         where = ticket_filter(given, self._handle.clock.now_us())
         scope = cursor_scope(self._tenant, given, where)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListTickets(
-                tenant=self._tenant,
-                where=where,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            ),
-            missing,
+        query = ListTickets(
+            tenant=self._tenant,
+            where=where,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))
+        return await self._page(query, scope, cursor, _place, missing)
+
+
+def _place(ticket: Ticket) -> tuple[int, str]:
+    return ticket.created_us, ticket.id

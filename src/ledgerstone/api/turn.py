@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.commits import commit, join, stamped
+from ledgerstone.api.commits import commit, join
 from ledgerstone.api.draft_async import Draft
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.usage import budgets_changed, may_begin
@@ -20,7 +20,7 @@ from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
 from ledgerstone.intake.content import Content, id_list
 from ledgerstone.intake.executions import finish_of
-from ledgerstone.intake.keeping import Keeping
+from ledgerstone.intake.extras import Extras
 from ledgerstone.intake.tickets import Question, ask
 from ledgerstone.intake.usage import usage_entry
 from ledgerstone.intake.work import Keywords
@@ -37,7 +37,7 @@ from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.records.work import Claim
 
 
-class AsyncTurn(Keeping):
+class AsyncTurn(Extras):
     """One atomic commit in the making, bound to one session.
 
     What was added stays until a commit succeeded, so `commit()` may be repeated after any error
@@ -342,7 +342,7 @@ class AsyncTurn(Keeping):
         slot, merge, priority, delay_s, available_at, max_attempts, backoff_s. When the key is
         queued already at the commit, that batch stays and the id is not used.
         """
-        where = None if session is None else checks.session_id(session)
+        where = checks.maybe_session(session)
         return self._content.enqueue(where, payloads, id, how)
 
     async def commit(
@@ -397,20 +397,18 @@ class AsyncTurn(Keeping):
 
     def _command(self, release: bool) -> CommitTurn:
         content = self._content
-        return stamped(
-            CommitTurn(
-                tenant=self._handle.tenant,
-                session=self.session,
-                turn=self.id,
-                kind="turn",
-                guard=checks.guard(self.lease, self.expected_revision, self.expected_incarnation),
-                create=self._create,
-                parent_rule="exists",
-                branch=self.branch,
-                nodes=tuple(content.nodes),
-                release=release,
-                **content.more,
-            )
+        return CommitTurn(
+            tenant=self._handle.tenant,
+            session=self.session,
+            turn=self.id,
+            kind="turn",
+            guard=checks.guard(self.lease, self.expected_revision, self.expected_incarnation),
+            create=self._create,
+            parent_rule="exists",
+            branch=self.branch,
+            nodes=tuple(content.nodes),
+            release=release,
+            **content.more,
         )
 
     def _committed(self, command: CommitTurn, answer: TurnCommitted) -> TurnCommitted:

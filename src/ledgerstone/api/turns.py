@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncResource, Missing
-from ledgerstone.api.replacing import Plan, replace_list
+from ledgerstone.api.replacements import ListReplacement, replace_list
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
 from ledgerstone.errors import InvalidValue, OutcomeUnknown, SessionBindingMismatch
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.runs import checked_run
-from ledgerstone.intake.session_fields import SESSION_FIELDS, checked_session
+from ledgerstone.intake.sessions import SESSION_FIELDS, checked_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
@@ -166,7 +166,7 @@ class AsyncTurns(AsyncResource):
         run = checked_run(run)
         if run.session and run.session != target:
             raise SessionBindingMismatch(run.session, target)
-        plan = Plan(
+        plan = ListReplacement(
             kind="checkpoint",
             session=target,
             branch=checks.branch_name(branch),

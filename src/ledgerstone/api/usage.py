@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
+from ledgerstone.api.commits import commit
 from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.turns import CommitTurn
@@ -90,7 +90,7 @@ class AsyncUsageBook(AsyncResource):
             usage=(entry,),
             over_budget=checks.flag(over_budget, "over_budget"),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         if answer.over_budget:
             budgets_changed(self._handle)
         if answer.replayed:
@@ -165,7 +165,7 @@ class AsyncUsageBook(AsyncResource):
             SummariseUsage(
                 tenant=self._tenant,
                 by=intake.groups(by),
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
                 user=None if user is None else ids.check_id(user, "user"),
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
@@ -221,9 +221,7 @@ class AsyncUsageBook(AsyncResource):
     async def budgets(self, session: SessionRef | None = None) -> BudgetList:
         """Every budget of the tenant by id, or those that bound one session."""
         return await self._ask(
-            ListBudgets(
-                tenant=self._tenant, session=None if session is None else checks.session_id(session)
-            )
+            ListBudgets(tenant=self._tenant, session=checks.maybe_session(session))
         )
 
     async def remaining(self, session: SessionRef) -> BudgetList:
@@ -249,7 +247,7 @@ class AsyncUsageBook(AsyncResource):
         entry = intake.estimate(self._handle.equipment, estimate, model, provider, cost)
         found = await find_budgets(
             self._handle,
-            None if session is None else checks.session_id(session),
+            checks.maybe_session(session),
             None if user is None else ids.check_id(user, "user"),
         )
         for state in found.states:

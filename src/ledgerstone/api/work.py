@@ -7,8 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeAlias, Unpack
 
-from msgspec.structs import replace
-
 from ledgerstone import ids
 from ledgerstone.api.claims import (
     TakenList,
@@ -53,7 +51,11 @@ from ledgerstone.records.leases import TTL_S, AnyLease
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
+    BOUNDARIES,
+    END_STATES,
     NEVER,
+    ON_DUPLICATE,
+    ORDERS,
     PRIORITY_DEFAULT,
     QUEUE_DEFAULT,
     Batch,
@@ -130,7 +132,7 @@ class AsyncWork(AsyncResource):
             EnqueueWork(
                 tenant=self._tenant,
                 batch=batch,
-                on_duplicate=intake.on_duplicate_name(on_duplicate),
+                on_duplicate=checks.one_of(on_duplicate, ON_DUPLICATE, "on_duplicate"),
             )
         )
 
@@ -182,7 +184,7 @@ class AsyncWork(AsyncResource):
                 owner=lease.owner,
                 token=token,
                 ttl_us=intake.span_us(ttl_s, "ttl_s"),
-                boundary=intake.boundary_name(boundary),
+                boundary=checks.one_of(boundary, BOUNDARIES, "boundary"),
                 max_batches=checks.whole(max, "max"),
                 ids=intake.batch_ids(ids),
                 queue=None if queue is None else intake.queue_name(queue),
@@ -367,7 +369,7 @@ class AsyncWork(AsyncResource):
             tenant=self._tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
-            order=intake.order_name(order),
+            order=checks.one_of(order, ORDERS, "order"),
         )
         try:
             return await self._ask(query, missing)
@@ -388,13 +390,15 @@ class AsyncWork(AsyncResource):
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        given = self._page_of("dead", session, limit, offset, cursor, total)
-        page = await self._handle.page(ListDead(tenant=self._tenant, **given))
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        scope = self._scope("dead", given["session"])
-        return replace(page, cursor=self._handle.cursor(scope, (last.dead_us, last.id)))
+        query = ListDead(
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
+        )
+        scope = cursors.scope(self._tenant, "dead", query.session)
+        return await self._page(query, scope, cursor, lambda last: (last.dead_us, last.id))
 
     async def ended(
         self,
@@ -411,52 +415,25 @@ class AsyncWork(AsyncResource):
         Oldest first, each with its time and reason, until they are pruned. InvalidValue for a
         foreign cursor. A page has at most 200 items: `Page.limit` is the limit that was applied.
         """
-        name = intake.state_name(state)
-        given = self._page_of(name, session, limit, offset, cursor, total)
-        page = await self._handle.page(ListEnded(tenant=self._tenant, state=name, **given))
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        scope = self._scope(name, given["session"])
-        return replace(
-            page,
-            cursor=self._handle.cursor(scope, (last.ended_us, last.id, last.batch.enqueue_seq)),
+        query = ListEnded(
+            tenant=self._tenant,
+            state=checks.one_of(state, END_STATES, "state"),
+            session=checks.maybe_session(session),
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-
-    def _page_of(
-        self,
-        state: EndState,
-        session: SessionRef | None,
-        limit: int,
-        offset: int,
-        cursor: str | None,
-        total: bool,
-    ) -> dict[str, Any]:
-        """The fields of a query for a page of ended work."""
-        where = None if session is None else checks.session_id(session)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        after = None
-        if cursor is not None:
-            after = self._handle.cursor_place(self._scope(state, where), cursor)
-        return {
-            "session": where,
-            "limit": checks.page_limit(limit),
-            "offset": offset,
-            "after": after,
-            "total": checks.flag(total, "total"),
-        }
-
-    def _scope(self, state: EndState, session: str | None) -> bytes:
-        return cursors.scope(self._tenant, state, session)
+        scope = cursors.scope(self._tenant, query.state, query.session)
+        return await self._page(
+            query, scope, cursor, lambda last: (last.ended_us, last.id, last.batch.enqueue_seq)
+        )
 
     async def counts(self, session: SessionRef | None = None) -> WorkCounts:
         """How many batches ended in each state and were not pruned: of a session, or of all.
 
         Nothing is counted for it: one row per session is read.
         """
-        where = None if session is None else checks.session_id(session)
+        where = checks.maybe_session(session)
         return await self._ask(CountWork(tenant=self._tenant, session=where))
 
     async def prune(self, *, older_than_s: float) -> int:
@@ -492,7 +469,7 @@ class AsyncWork(AsyncResource):
         return await self._ask(
             ExplainWork(
                 tenant=self._tenant,
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
                 limit=checks.page_limit(limit),
             )
         )

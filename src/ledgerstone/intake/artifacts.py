@@ -17,7 +17,6 @@ from ledgerstone.errors import InvalidValue, QuotaExceeded
 from ledgerstone.intake import blobs, checks
 from ledgerstone.intake.blobs import Ref
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.intake.content import Content
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 from ledgerstone.records.blobs import BlobRef
 
@@ -184,17 +183,6 @@ def artifact_id(value: str | Artifact) -> str:
 def with_bytes(artifact: Artifact, data: bytes) -> ArtifactContent:
     """An artifact and its bytes in one."""
     return ArtifactContent(**{**asdict(artifact), "data": data})
-
-
-def add_artifact(
-    content: Content, name: str, blob: Ref, quota: Quota | None, fields: Fields
-) -> str:
-    """An artifact that comes with a commit; its id."""
-    quota = quota_of(quota)
-    new = new_artifact(name, blob, check_fields(name, fields), content.draw()[0])
-    content.extend("artifacts", (new,))
-    content.more["quota"] = quota
-    return new.id
 
 
 def _size(value: int | None, field: str) -> int | None:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -32,6 +32,8 @@ from ledgerstone.records.sessions import Head, Picker, Session
 from ledgerstone.records.state import SessionState
 from ledgerstone.records.tickets import Ticket
 from ledgerstone.records.work import Claim
+
+W = TypeVar("W", bound=str)
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
@@ -64,6 +66,10 @@ def session_id(value: SessionRef) -> str:
     if isinstance(value, _OF_SESSION):
         return ids.check_id(value.session, "session")
     return ids.check_id(value, "session")
+
+
+def maybe_session(value: SessionRef | None) -> str | None:
+    return None if value is None else session_id(value)
 
 
 def record_id(value: IdRef, field: str) -> str:
@@ -152,10 +158,17 @@ def flag(value: bool, field: str) -> bool:
     return value
 
 
-def one_of(value: object, allowed: Iterable[str], field: str) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise InvalidValue(field, f"{_shown(value)} is none of {', '.join(allowed)}")
-    return value
+def one_of(value: object, allowed: Iterable[W], field: str) -> W:
+    """The allowed word itself: msgspec leaves a default out only if it is the same object."""
+    if isinstance(value, str):
+        for word in allowed:
+            if word == value:
+                return word
+    raise InvalidValue(field, f"{_shown(value)} is none of {', '.join(allowed)}")
+
+
+def maybe_one_of(value: object, allowed: Iterable[W], field: str) -> W | None:
+    return None if value is None else one_of(value, allowed, field)
 
 
 def text(value: str, field: str) -> str:

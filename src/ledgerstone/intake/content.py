@@ -16,7 +16,7 @@ from ledgerstone.commands.work import Completion
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import blobs_of_patch, named_blobs
-from ledgerstone.intake.runs import run_fields, run_status
+from ledgerstone.intake.runs import run_fields
 from ledgerstone.intake.work import Keywords, check_keywords, claim_record, new_batch
 from ledgerstone.records.document import scrub_config
 from ledgerstone.records.messages import (
@@ -28,7 +28,7 @@ from ledgerstone.records.messages import (
 )
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.parts import Text, to_parts
-from ledgerstone.records.runs import Run
+from ledgerstone.records.runs import RUN_STATUSES, Run
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
 from ledgerstone.records.work import Claim
 from ledgerstone.rules.bodies import ROLE_NUMBERS
@@ -135,17 +135,17 @@ class Content:
 
     def set_run(self, status: str, fields: dict[str, Any]) -> Run:
         """The run of this turn; a second call adds to the first."""
-        status = run_status(status)
+        state = checks.one_of(status, RUN_STATUSES, "status")
         if fields:
             fields = run_fields(fields)
         if self.run_id is None:
             self._name_run(self.draw()[0])
         old = self.more.get("run")
         if old is None:
-            given: dict[str, Any] = {**fields, "id": self.run_id, "status": status}
+            given: dict[str, Any] = {**fields, "id": self.run_id, "status": state}
             run = Run(session=self.session, **given)
         else:
-            run = replace(old, status=status, **fields)
+            run = replace(old, status=state, **fields)
         self.more["run"] = run
         return run
 

@@ -10,7 +10,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import MemoryName, NewMemory
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
-from ledgerstone.intake.vectors import Vector, packed
+from ledgerstone.intake.embeddings import Vector, packed
 from ledgerstone.records.memories import Forget, Namespace, Remember
 from ledgerstone.rules import namespaces
 

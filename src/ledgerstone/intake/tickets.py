@@ -13,20 +13,16 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.content import Content
 from ledgerstone.intake.work import span_us
-from ledgerstone.records.decisions import ACTIONS, RESUME_MODES, Decision, ResumeMode
+from ledgerstone.records.decisions import ACTIONS, RESUME_MODES, Decision
 from ledgerstone.records.parts import ToolCall
 from ledgerstone.records.runs import Run, Waiting, WaitingTicket
 from ledgerstone.records.tickets import (
     EXPIRY_ACTIONS,
     TICKET_STATUSES,
-    ExpiryAction,
     Ticket,
 )
 from ledgerstone.rules.tickets import asked
 
-# Our own texts: msgspec leaves a default out of the encoding only if it is the same object.
-_MODES: dict[str, ResumeMode] = {one: one for one in RESUME_MODES}
-_EXPIRIES: dict[str, ExpiryAction] = {one: one for one in EXPIRY_ACTIONS}
 _NO_CALL = "no message of this turn has this tool call; give tool and arguments"
 
 
@@ -64,12 +60,12 @@ def ask(content: Content, turn: str, call_id: str, given: Question) -> Ticket:
         arguments=encode_json(arguments, "arguments"),
         run_id=content.run_id,
         node=node,
-        mode=_MODES[checks.one_of(given.mode, RESUME_MODES, "mode")],
+        mode=checks.one_of(given.mode, RESUME_MODES, "mode"),
         reason=checks.maybe_text(given.reason, "reason"),
         message=checks.maybe_text(given.message, "message"),
         response_schema=None if schema is None else encode_json(schema, "response_schema"),
         ttl_us=None if ttl is None else span_us(ttl, "expires_s"),
-        on_expiry=_EXPIRIES[checks.one_of(given.on_expiry, EXPIRY_ACTIONS, "on_expiry")],
+        on_expiry=checks.one_of(given.on_expiry, EXPIRY_ACTIONS, "on_expiry"),
     )
     if any(new.id == other.id for other in content.more.get("tickets", ())):
         raise InvalidValue("id", f"ticket {new.id} is asked twice in this turn")
@@ -156,8 +152,8 @@ def ticket_filter(where: Where, now_us: int) -> TicketFilter:
     status, session, user = where.status, where.session, where.user
     older, within = where.older_than_s, where.expires_within_s
     return TicketFilter(
-        status=None if status is None else checks.one_of(status, TICKET_STATUSES, "status"),
-        session=None if session is None else checks.session_id(session),
+        status=checks.maybe_one_of(status, TICKET_STATUSES, "status"),
+        session=checks.maybe_session(session),
         user=None if user is None else ids.check_id(user, "user"),
         run_id=checks.maybe_id(where.run_id, "run_id"),
         reason=checks.maybe_text(where.reason, "reason"),

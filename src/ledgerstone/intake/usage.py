@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import astuple
 
@@ -19,9 +19,7 @@ from ledgerstone.records.stats import (
     GROUPINGS,
     PERIODS,
     Budget,
-    BudgetMode,
     Grouping,
-    Period,
     Scope,
 )
 from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage, UsageEntry
@@ -133,7 +131,7 @@ def groups(by: str | Iterable[str]) -> tuple[Grouping, ...]:
     found: list[Grouping] = []
     for name in names:
         given = name.strip() if isinstance(name, str) else name
-        one = cast(Grouping, checks.one_of(given, GROUPINGS, "by"))
+        one = checks.one_of(given, GROUPINGS, "by")
         if one in found:
             raise InvalidValue("by", f"{one} is named twice")
         found.append(one)
@@ -165,7 +163,7 @@ def budget_of(
         _limit(cost)
     if tokens is not None:
         checks.whole(tokens, "tokens")
-    per = cast(Period, checks.one_of(period, PERIODS, "period"))
+    per = checks.one_of(period, PERIODS, "period")
     unit = "tokens" if cost is None else cost.currency
     default = ids.derive("budget", scope, subject or "", per, unit)
     return Budget(
@@ -176,7 +174,7 @@ def budget_of(
         cost_nano=None if cost is None else cost.nano,
         currency="USD" if cost is None else cost.currency,
         tokens=tokens,
-        mode=cast(BudgetMode, checks.one_of(mode, BUDGET_MODES, "mode")),
+        mode=checks.one_of(mode, BUDGET_MODES, "mode"),
     )
 
 

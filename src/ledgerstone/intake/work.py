@@ -15,27 +15,19 @@ from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef, Time
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
-    BOUNDARIES,
     DELIVERIES,
-    END_STATES,
     GROUP,
     NEVER,
-    ON_DUPLICATE,
-    ORDERS,
     PAYLOAD,
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
     QUEUE_DEFAULT,
     SLOTS,
     Batch,
-    Boundary,
     Claim,
     DeadBatch,
     Delivery,
     EndedBatch,
-    EndState,
-    OnDuplicate,
-    Order,
     Slot,
 )
 
@@ -88,10 +80,6 @@ def new_batch(
     backoff_s: float = BACKOFF_DEFAULT_S,
 ) -> NewBatch:
     """The batch that these words describe."""
-    policies: dict[str, Any] = {
-        "delivery": _policy(delivery, DELIVERIES, "delivery"),
-        "slot": _policy(slot, SLOTS, "slot"),
-    }
     return NewBatch(
         session=session,
         id=ids.check_id(id, "id"),
@@ -106,7 +94,8 @@ def new_batch(
         if max_attempts is None
         else checks.positive(max_attempts, "max_attempts"),
         backoff_us=span_us(backoff_s, "backoff_s"),
-        **policies,
+        delivery=checks.one_of(delivery, DELIVERIES, "delivery"),
+        slot=checks.one_of(slot, SLOTS, "slot"),
     )
 
 
@@ -132,26 +121,6 @@ def pairs(values: Iterable[tuple[SessionRef, Any]]) -> list[tuple[SessionRef, An
 def queue_name(value: str) -> str:
     # Interned: msgspec leaves a default out of an encoding only if it is the same object.
     return sys.intern(ids.check_name(value, "queue"))
-
-
-def boundary_name(value: str) -> Boundary:
-    known: Any = _policy(value, BOUNDARIES, "boundary")
-    return known  # type: ignore[no-any-return]
-
-
-def state_name(value: str) -> EndState:
-    known: Any = _policy(value, END_STATES, "state")
-    return known  # type: ignore[no-any-return]
-
-
-def order_name(value: str) -> Order:
-    known: Any = _policy(value, ORDERS, "order")
-    return known  # type: ignore[no-any-return]
-
-
-def on_duplicate_name(value: str) -> OnDuplicate:
-    known: Any = _policy(value, ON_DUPLICATE, "on_duplicate")
-    return known  # type: ignore[no-any-return]
 
 
 def span_us(value: object, field: str) -> int:
@@ -228,10 +197,6 @@ def _payloads(payloads: tuple[Any, ...]) -> bytes:
             "payload", f"{len(data)} bytes, at most {PAYLOADS_BYTES_MAX}: keep it as a value"
         )
     return data
-
-
-def _policy(value: object, allowed: tuple[str, ...], field: str) -> str:
-    return allowed[allowed.index(checks.one_of(value, allowed, field))]
 
 
 def _merge(value: str) -> str:

@@ -61,7 +61,7 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
         status=status,
         metadata=checks.json_value(fields.get("metadata"), "metadata"),
-        parent=None if parent is None else checks.session_id(parent),
+        parent=checks.maybe_session(parent),
         cause=_cause(fields.get("cause")),
         created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
     )
@@ -90,10 +90,10 @@ def session_filter(where: dict[str, Any]) -> SessionFilter:
     return SessionFilter(
         user=None if user is None else ids.check_id(user, "user"),
         app=None if app is None else ids.check_label(app, "app"),
-        status=None if status is None else checks.one_of(status, STATUSES, "status"),
-        parent=None if parent is None else checks.session_id(parent),
+        status=checks.maybe_one_of(status, STATUSES, "status"),
+        parent=checks.maybe_session(parent),
         root=checks.flag(where.get("root", False), "root"),
-        under=None if under is None else checks.session_id(under),
+        under=checks.maybe_session(under),
         id_prefix=None if prefix is None else ids.check_id(prefix, "id_prefix"),
         deleted=checks.flag(where.get("deleted", False), "deleted"),
         created_after_us=checks.maybe_micros(where.get("created_after"), "created_after"),

@@ -1,23 +1,25 @@
-"""What a turn keeps besides its messages: bytes, evidence and memories."""
+"""What a turn carries besides its messages: bytes, evidence and memories."""
 
 from __future__ import annotations
 
 from typing import Any, Unpack
 
-from ledgerstone.intake.artifacts import QUOTA, Fields, add_artifact
+from msgspec.structs import replace
+
+from ledgerstone.intake.artifacts import QUOTA, Fields, check_fields, new_artifact, quota_of
 from ledgerstone.intake.blobs import Ref
 from ledgerstone.intake.checks import IdRef
 from ledgerstone.intake.content import Content, id_list
-from ledgerstone.intake.evidence import AnyEvent, AnyReport, add_report, add_trace
+from ledgerstone.intake.embeddings import Vector
+from ledgerstone.intake.evidence import REPORTS, TRACES, AnyEvent, AnyReport
 from ledgerstone.intake.memories import new_memory
-from ledgerstone.intake.vectors import Vector
 from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.memories import Namespace
 from ledgerstone.records.traces import TraceEvent
 from ledgerstone.records.verification import Report
 
 
-class Keeping:
+class Extras:
     """The part of a turn that both faces share as it is: it collects, and waits for nothing."""
 
     _content: Content
@@ -33,15 +35,25 @@ class Keeping:
 
         Keywords as of `artifacts.put`; errors at the commit: BlobNotFound, QuotaExceeded.
         """
-        return add_artifact(self._content, name, blob, quota, fields)
+        content, quota = self._content, quota_of(quota)
+        new = new_artifact(name, blob, check_fields(name, fields), content.draw()[0])
+        content.extend("artifacts", (new,))
+        content.more["quota"] = quota
+        return new.id
 
     def trace(self, event: AnyEvent) -> TraceEvent:
         """Add to the session's traces with the commit; an event of no run is of this one."""
-        return add_trace(self._content, event)
+        made = TRACES.take(event)
+        if made.run_id is None and self._content.run_id is not None:
+            made = replace(made, run_id=self._content.run_id)
+        self._content.extend("traces", (TRACES.encode(made),))
+        return made
 
     def report(self, report: AnyReport) -> Report:
         """Add to the session's verification reports with the commit."""
-        return add_report(self._content, report)
+        made = REPORTS.take(report)
+        self._content.extend("reports", (REPORTS.encode(made),))
+        return made
 
     def remember(
         self,
