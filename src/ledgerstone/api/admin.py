@@ -90,13 +90,12 @@ class AsyncAdmin(AsyncResource):
         each session.
         """
         names = await self._names(session)
-        report = (
-            Verified()
-            if session is not None
-            else await self._verify_store(checks.flag(whole, "whole"))
-        )
+        report = Verified()
+        if session is None:
+            everything = VerifyStore(tenant=self._tenant, whole=checks.flag(whole, "whole"))
+            report = await self._verify(everything)
         for done, name in enumerate(names, start=1):
-            one = await self._verify_one(name)
+            one = await self._verify(VerifySession(tenant=self._tenant, session=name), name)
             report = Verified(
                 sessions=report.sessions + one.sessions,
                 turns=report.turns + one.turns,
@@ -112,21 +111,13 @@ class AsyncAdmin(AsyncResource):
             report = replace(report, blobs=found.blobs, defects=defects)
         return report
 
-    async def _verify_store(self, whole: bool) -> Verified:
-        """What belongs to no session; a file that cannot be read is a defect of its own."""
+    async def _verify(self, query: VerifyStore | VerifySession, session: str = "") -> Verified:
+        """One part; what cannot even be read is a defect of it, not the end of the report."""
         try:
-            return await self._ask(VerifyStore(tenant=self._tenant, whole=whole))
+            return await self._ask(query)
         except Corrupt as error:
-            found = Defect("", "unreadable", f"{error.table} {error.field}", error.reason)
-            return Verified(defects=[found])
-
-    async def _verify_one(self, name: str) -> Verified:
-        """One session; what cannot even be read is a defect of it, not the end of the report."""
-        try:
-            return await self._ask(VerifySession(tenant=self._tenant, session=name))
-        except Corrupt as error:
-            found = Defect(name, "unreadable", f"{error.table} {error.field}", error.reason)
-            return Verified(sessions=1, defects=[found])
+            found = Defect(session, "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(sessions=int(bool(session)), defects=[found])
 
     async def vacuum(
         self,

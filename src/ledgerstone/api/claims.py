@@ -113,7 +113,7 @@ async def _undo_all(handle: AsyncHandle, found: list[Taken | LedgerstoneError]) 
 async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
     """As if it had not been taken: the attempt is not counted, the session is free."""
     try:
-        await handle.write(abandonment_of(handle.tenant, taken.claim))
+        await handle.write(AbandonClaim(**named(handle.tenant, taken.claim)))
     finally:
         await release(handle, taken.lease)
 
@@ -171,7 +171,7 @@ async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
     off.
     """
     try:
-        await handle.write(renewal_of(handle.tenant, claim, held.ttl_us))
+        await handle.write(RenewClaim(ttl_us=held.ttl_us, **named(handle.tenant, claim)))
     except WorkInterrupted:
         raise
     except ClaimLost:
@@ -184,39 +184,23 @@ async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
 
 async def settle(handle: AsyncHandle, claim: Claim, error: BaseException | None) -> None:
     """What is left of a claim when its block ends: parked or failed by an error, or handed back."""
+    which = named(handle.tenant, claim)
     if isinstance(error, ExecutionUnresolved):
         # Of another session, or deleted since: then it is an error like any other.
         with suppress(ExecutionNotFound, SessionBindingMismatch):
             with suppress(ClaimLost):
-                await handle.write(parking_of(handle.tenant, claim, error.execution))
+                await handle.write(ParkClaim(execution=error.execution, **which))
             return
     if isinstance(error, Exception) and not isinstance(error, Fenced):
         # Lost here means: the block settled it itself before it failed.
         with suppress(ClaimLost):
-            await handle.write(failure_of(handle.tenant, claim, error_text(error)))
+            await handle.write(FailClaim(error=error_text(error), **which))
     else:
-        await handle.write(abandonment_of(handle.tenant, claim))
+        await handle.write(AbandonClaim(**which))
 
 
-def renewal_of(tenant: str, claim: Claim, ttl_us: int) -> RenewClaim:
-    return RenewClaim(ttl_us=ttl_us, **_named(tenant, claim))
-
-
-def failure_of(
-    tenant: str, claim: Claim, error: str, delay_us: int | None = None, bury: bool = False
-) -> FailClaim:
-    return FailClaim(error=error, delay_us=delay_us, bury=bury, **_named(tenant, claim))
-
-
-def parking_of(tenant: str, claim: Claim, execution: str) -> ParkClaim:
-    return ParkClaim(execution=execution, **_named(tenant, claim))
-
-
-def abandonment_of(tenant: str, claim: Claim, delay_us: int = 0) -> AbandonClaim:
-    return AbandonClaim(delay_us=delay_us, **_named(tenant, claim))
-
-
-def _named(tenant: str, claim: Claim) -> dict[str, Any]:
+def named(tenant: str, claim: Claim) -> dict[str, Any]:
+    """The fields of a command by which it names a claim."""
     return {"tenant": tenant, "session": claim.session, "claim": claim.id, "token": claim.token}
 
 

@@ -16,16 +16,8 @@ from ledgerstone.api.blob_reading import place_named
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.blobs.database import NAME as DATABASE
+from ledgerstone.commands import blobs as commands
 from ledgerstone.commands.attachments import ListUncommitted
-from ledgerstone.commands.blobs import (
-    CheckRoots,
-    CondemnUpload,
-    CountBlobs,
-    DropBlob,
-    ForgetUpload,
-    ListUnreferenced,
-    ListUploads,
-)
 from ledgerstone.commands.memories import SweepMemories
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.errors import NotSupported
@@ -68,7 +60,7 @@ class AsyncCollector:
     async def collect(self) -> Collected:
         """All of it; Corrupt before anything is removed when a live checkpoint cannot be read."""
         roots = await self._mark()
-        counts = await self._handle.ask(CountBlobs(tenant=self._tenant))
+        counts = await self._handle.ask(commands.CountBlobs(tenant=self._tenant))
         attachments = await self._sweep_intents()
         values, value_bytes = await self._sweep_values()
         uploads = await self._sweep_uploads()
@@ -76,7 +68,7 @@ class AsyncCollector:
         memories = await self._sweep_memories()
         left = counts.blobs - deleted
         if not self._dry_run:
-            left = (await self._handle.ask(CountBlobs(tenant=self._tenant))).blobs
+            left = (await self._handle.ask(commands.CountBlobs(tenant=self._tenant))).blobs
         return Collected(
             roots=roots + counts.roots,
             retained=left,
@@ -99,7 +91,7 @@ class AsyncCollector:
         roots, total = 0, len(self._sessions)
         for at in range(0, total, PAGE):
             names = self._sessions[at : at + PAGE]
-            queries = [CheckRoots(tenant=self._tenant, session=name) for name in names]
+            queries = [commands.CheckRoots(tenant=self._tenant, session=name) for name in names]
             roots += sum(await self._handle.backend.aread(queries))
             self._report("mark", at + len(names), total)
         return roots
@@ -129,7 +121,10 @@ class AsyncCollector:
 
     async def _sweep_uploads(self) -> int:
         """Bytes that a writer or a collector left when it died."""
-        swept, query = 0, partial(ListUploads, tenant=self._tenant, before_us=self._before_us)
+        swept, query = (
+            0,
+            partial(commands.ListUploads, tenant=self._tenant, before_us=self._before_us),
+        )
         after = ""
         while page := await self._handle.ask(query(after=after, limit=PAGE)):
             for upload in page:
@@ -147,7 +142,7 @@ class AsyncCollector:
         if self._dry_run:
             return last
         condemned = await self._handle.write(
-            CondemnUpload(tenant=self._tenant, key=upload.key, before_us=self._before_us)
+            commands.CondemnUpload(tenant=self._tenant, key=upload.key, before_us=self._before_us)
         )
         if condemned is None:
             return False
@@ -160,7 +155,7 @@ class AsyncCollector:
         """What nothing refers to; how many, and their bytes."""
         deleted = freed = found = 0
         query = partial(
-            ListUnreferenced,
+            commands.ListUnreferenced,
             tenant=self._tenant,
             before_us=self._before_us,
             intents_before_us=self._intents_before_us if self._dry_run else -1,
@@ -180,7 +175,7 @@ class AsyncCollector:
         if self._dry_run:
             return True
         dropped = await self._handle.write(
-            DropBlob(tenant=self._tenant, ref=blob.ref, before_us=self._before_us)
+            commands.DropBlob(tenant=self._tenant, ref=blob.ref, before_us=self._before_us)
         )
         if dropped is None:
             return False
@@ -201,7 +196,7 @@ class AsyncCollector:
     async def _remove(self, upload: Upload) -> bool:
         """The bytes, then their row; False when another collector was faster."""
         await self._delete_bytes(upload)
-        return await self._handle.write(ForgetUpload(tenant=self._tenant, key=upload.key))
+        return await self._handle.write(commands.ForgetUpload(tenant=self._tenant, key=upload.key))
 
     async def _delete_bytes(self, upload: Upload) -> None:
         def work() -> None:

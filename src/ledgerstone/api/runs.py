@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from msgspec.structs import astuple
+
 from ledgerstone import ids
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
-from ledgerstone.intake import checks
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.runs import (
     checked_run,
-    cursor_scope,
     run_changes,
     run_fields,
     run_filter,
@@ -109,7 +110,7 @@ class AsyncRuns(AsyncResource):
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         where = run_filter(session, status, parent_run)
-        scope = cursor_scope(self._tenant, where)
+        scope = cursors.scope(self._tenant, "runs", *astuple(where))
         query = ListRuns(
             tenant=self._tenant,
             where=where,

@@ -11,16 +11,8 @@ from ledgerstone import ids
 from ledgerstone.api.commits import commit
 from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
+from ledgerstone.commands import usage as commands
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.commands.usage import (
-    DeleteUsage,
-    DropBudget,
-    FindBudgets,
-    ListBudgets,
-    ListUsage,
-    SetBudget,
-    SummariseUsage,
-)
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake import usage as intake
@@ -162,7 +154,7 @@ class AsyncUsageBook(AsyncResource):
         if checks.flag(include_children, "include_children") and session is None:
             raise InvalidValue("include_children", "give the session too: whose children?")
         return await self._ask(
-            SummariseUsage(
+            commands.SummariseUsage(
                 tenant=self._tenant,
                 by=intake.groups(by),
                 session=checks.maybe_session(session),
@@ -188,7 +180,7 @@ class AsyncUsageBook(AsyncResource):
         """
         target, owned = checks.bound(session, lease)
         return await self._write(
-            DeleteUsage(
+            commands.DeleteUsage(
                 tenant=self._tenant, session=target, guard=checks.guard(owned, expected_revision)
             )
         )
@@ -214,14 +206,14 @@ class AsyncUsageBook(AsyncResource):
         budget = intake.budget_of(
             session=session, user=user, cost=cost, tokens=tokens, period=period, mode=mode, id=id
         )
-        made = await self._write(SetBudget(tenant=self._tenant, budget=budget))
+        made = await self._write(commands.SetBudget(tenant=self._tenant, budget=budget))
         budgets_changed(self._handle)
         return made
 
     async def budgets(self, session: SessionRef | None = None) -> BudgetList:
         """Every budget of the tenant by id, or those that bound one session."""
         return await self._ask(
-            ListBudgets(tenant=self._tenant, session=checks.maybe_session(session))
+            commands.ListBudgets(tenant=self._tenant, session=checks.maybe_session(session))
         )
 
     async def remaining(self, session: SessionRef) -> BudgetList:
@@ -257,7 +249,7 @@ class AsyncUsageBook(AsyncResource):
     async def drop_budget(self, id: str | BudgetState) -> bool:
         """Remove a budget; False when there was none."""
         name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
-        return await self._write(DropBudget(tenant=self._tenant, id=name))
+        return await self._write(commands.DropBudget(tenant=self._tenant, id=name))
 
     async def _fetch(
         self,
@@ -267,7 +259,9 @@ class AsyncUsageBook(AsyncResource):
         missing: Missing = "empty",
         **where: str | None,
     ) -> UsageList:
-        query = ListUsage(tenant=self._tenant, session=session, after=after, limit=limit, **where)
+        query = commands.ListUsage(
+            tenant=self._tenant, session=session, after=after, limit=limit, **where
+        )
         return await self._ask(query, missing)
 
 
@@ -280,7 +274,7 @@ async def may_begin(handle: AsyncHandle, session: str, create: Session | None = 
 
 async def find_budgets(handle: AsyncHandle, session: str | None, user: str | None) -> BudgetsFound:
     """The budgets that a turn meets; a tenant that has none is remembered."""
-    found = await handle.ask(FindBudgets(tenant=handle.tenant, session=session, user=user))
+    found = await handle.ask(commands.FindBudgets(tenant=handle.tenant, session=session, user=user))
     known = handle.equipment.unbudgeted
     if not found.any:
         if len(known) >= UNBUDGETED_MAX:

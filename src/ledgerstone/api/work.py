@@ -11,31 +11,14 @@ from ledgerstone import ids
 from ledgerstone.api.claims import (
     TakenList,
     TakeRequest,
-    abandonment_of,
-    failure_of,
-    parking_of,
-    renewal_of,
+    named,
     take,
     take_many,
 )
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.holds import AsyncWorkHold
 from ledgerstone.api.loop_async import Taking, taking
-from ledgerstone.commands.work import (
-    CancelWork,
-    ClaimWork,
-    CountWork,
-    DropDead,
-    EnqueueWork,
-    ExplainWork,
-    InterruptWork,
-    ListDead,
-    ListEnded,
-    ListPrunable,
-    ListWork,
-    PruneWork,
-    ReplayWork,
-)
+from ledgerstone.commands import work as commands
 from ledgerstone.errors import (
     ClaimLost,
     ExecutionUnresolved,
@@ -129,7 +112,7 @@ class AsyncWork(AsyncResource):
             backoff_s=backoff_s,
         )
         return await self._write(
-            EnqueueWork(
+            commands.EnqueueWork(
                 tenant=self._tenant,
                 batch=batch,
                 on_duplicate=checks.one_of(on_duplicate, ON_DUPLICATE, "on_duplicate"),
@@ -149,7 +132,7 @@ class AsyncWork(AsyncResource):
         intake.check_keywords(how)
         names = ids.new_ids(len(pairs)) if pairs else []
         commands = [
-            EnqueueWork(
+            commands.EnqueueWork(
                 tenant=self._tenant,
                 batch=intake.new_batch(checks.session_id(session), (payload,), id=id, **how),
             )
@@ -177,7 +160,7 @@ class AsyncWork(AsyncResource):
         session, owned = checks.bound(lease, lease)
         claim, token = intake.claim_names(id)
         return await self._write(
-            ClaimWork(
+            commands.ClaimWork(
                 tenant=self._tenant,
                 session=session,
                 claim=claim,
@@ -259,22 +242,21 @@ class AsyncWork(AsyncResource):
 
         WorkInterrupted, a ClaimLost, when the queue was interrupted since.
         """
-        given = intake.claim_record(claim)
-        ttl_us = intake.span_us(ttl_s, "ttl_s")
+        command = commands.RenewClaim(ttl_us=intake.span_us(ttl_s, "ttl_s"), **self._named(claim))
         try:
-            return await self._write(renewal_of(self._tenant, given, ttl_us))
+            return await self._write(command)
         except NotSupported:
-            raise ClaimLost(given.session, given.id) from None
+            raise ClaimLost(claim.session, claim.id) from None
 
     async def abandon(self, claim: Claim, *, delay_s: float = 0) -> bool:
         """Hand the batches back, in place and uncounted; False when they were not the claim's.
 
         Nobody gets them before `delay_s` are over.
         """
-        given = intake.claim_record(claim)
         delay_us = intake.span_us(delay_s, "delay_s")
+        command = commands.AbandonClaim(delay_us=delay_us, **self._named(claim))
         try:
-            return await self._write(abandonment_of(self._tenant, given, delay_us))
+            return await self._write(command)
         except NotSupported:
             return False
 
@@ -290,11 +272,14 @@ class AsyncWork(AsyncResource):
 
         Answers the batches that are queued again; the others are dead letters. ClaimLost.
         """
-        given = intake.claim_record(claim)
-        delay_us = None if delay_s is None else intake.span_us(delay_s, "delay_s")
-        text = intake.error_text(error)
-        checks.flag(bury, "bury")
-        return await self._write(failure_of(self._tenant, given, text, delay_us, bury))
+        return await self._write(
+            commands.FailClaim(
+                error=intake.error_text(error),
+                delay_us=None if delay_s is None else intake.span_us(delay_s, "delay_s"),
+                bury=checks.flag(bury, "bury"),
+                **self._named(claim),
+            )
+        )
 
     async def park(self, claim: Claim, *, waiting_for: IdRef | ExecutionUnresolved) -> BatchList:
         """Let the batches wait until the outcome of an execution of their session is decided.
@@ -305,11 +290,10 @@ class AsyncWork(AsyncResource):
         free at once when it is decided already. ClaimLost, ExecutionNotFound,
         SessionBindingMismatch.
         """
-        given = intake.claim_record(claim)
         if isinstance(waiting_for, ExecutionUnresolved):
             waiting_for = waiting_for.execution
         execution = checks.record_id(waiting_for, "waiting_for")
-        return await self._write(parking_of(self._tenant, given, execution))
+        return await self._write(commands.ParkClaim(execution=execution, **self._named(claim)))
 
     async def cancel(
         self,
@@ -326,7 +310,7 @@ class AsyncWork(AsyncResource):
         where, id = intake.batch_place(session, batch)
         try:
             return await self._write(
-                CancelWork(
+                commands.CancelWork(
                     tenant=self._tenant,
                     session=where,
                     batch=id,
@@ -346,7 +330,7 @@ class AsyncWork(AsyncResource):
         `hold` block ends with that, and nobody gets it again. SessionNotFound, SessionDeleted.
         """
         return await self._write(
-            InterruptWork(
+            commands.InterruptWork(
                 tenant=self._tenant,
                 session=checks.session_id(session),
                 reason=intake.error_text(reason, "reason"),
@@ -365,7 +349,7 @@ class AsyncWork(AsyncResource):
 
         In the order they came, or with `order="priority"` in the one they are claimed in.
         """
-        query = ListWork(
+        query = commands.ListWork(
             tenant=self._tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
@@ -390,7 +374,7 @@ class AsyncWork(AsyncResource):
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        query = ListDead(
+        query = commands.ListDead(
             tenant=self._tenant,
             session=checks.maybe_session(session),
             limit=checks.page_limit(limit),
@@ -415,7 +399,7 @@ class AsyncWork(AsyncResource):
         Oldest first, each with its time and reason, until they are pruned. InvalidValue for a
         foreign cursor. A page has at most 200 items: `Page.limit` is the limit that was applied.
         """
-        query = ListEnded(
+        query = commands.ListEnded(
             tenant=self._tenant,
             state=checks.one_of(state, END_STATES, "state"),
             session=checks.maybe_session(session),
@@ -434,7 +418,7 @@ class AsyncWork(AsyncResource):
         Nothing is counted for it: one row per session is read.
         """
         where = checks.maybe_session(session)
-        return await self._ask(CountWork(tenant=self._tenant, session=where))
+        return await self._ask(commands.CountWork(tenant=self._tenant, session=where))
 
     async def prune(self, *, older_than_s: float) -> int:
         """Forget batches that ended longer ago than that, dead letters too; how many they were.
@@ -445,9 +429,9 @@ class AsyncWork(AsyncResource):
         before_us = self._handle.clock.now_us() - age_us
         pruned = 0
         given: dict[str, Any] = {"tenant": self._tenant, "before_us": before_us}
-        while sessions := await self._ask(ListPrunable(limit=PRUNE_ROWS, **given)):
+        while sessions := await self._ask(commands.ListPrunable(limit=PRUNE_ROWS, **given)):
             for session in sessions:
-                command = PruneWork(session=session, limit=PRUNE_ROWS, **given)
+                command = commands.PruneWork(session=session, limit=PRUNE_ROWS, **given)
                 pruned += await self._write(command)
         return pruned
 
@@ -456,23 +440,30 @@ class AsyncWork(AsyncResource):
 
         BatchNotFound, SessionNotFound, SessionDeleted.
         """
-        return await self._write(ReplayWork(tenant=self._tenant, batch=intake.batch_id(batch)))
+        return await self._write(
+            commands.ReplayWork(tenant=self._tenant, batch=intake.batch_id(batch))
+        )
 
     async def drop(self, batch: BatchRef) -> bool:
         """Forget a dead batch; False when there was none."""
-        return await self._write(DropDead(tenant=self._tenant, batch=intake.batch_id(batch)))
+        return await self._write(
+            commands.DropDead(tenant=self._tenant, batch=intake.batch_id(batch))
+        )
 
     async def stuck(
         self, session: SessionRef | None = None, *, limit: int = LIMIT_DEFAULT
     ) -> StuckList:
         """Why work does not move: every reason of one session, or the first reason of each."""
         return await self._ask(
-            ExplainWork(
+            commands.ExplainWork(
                 tenant=self._tenant,
                 session=checks.maybe_session(session),
                 limit=checks.page_limit(limit),
             )
         )
+
+    def _named(self, claim: Claim) -> dict[str, Any]:
+        return named(self._tenant, intake.claim_record(claim))
 
 
 def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> TakeRequest:

@@ -90,10 +90,7 @@ def new_artifact(name: str, blob: Ref, fields: Fields, id: str = "") -> NewArtif
 
 def check_fields(name: str, fields: Fields) -> Fields:
     """The same, before any bytes are stored: a refusal must not leave some behind."""
-    unknown = [key for key in fields if key not in Fields.__annotations__]
-    if unknown:
-        known = ", ".join(Fields.__annotations__)
-        raise InvalidValue("artifact", f"no field is called {unknown[0]!r:.40}; there are {known}")
+    checks.known_fields(fields, Fields.__annotations__, "artifact")
     new_artifact(name, "0" * 64, fields)
     return fields
 

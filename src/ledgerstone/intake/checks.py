@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -254,6 +254,14 @@ def items(values: object, field: str) -> list[object]:
     if isinstance(values, str | bytes | Mapping | Struct) or not isinstance(values, Iterable):
         raise InvalidValue(field, f"a list expected, got {type(values).__name__}")
     return list(values)
+
+
+def known_fields(value: Iterable[object], known: Collection[str], field: str) -> None:
+    """InvalidValue for a field that a record does not have."""
+    unknown = [key for key in value if key not in known]
+    if unknown:
+        there_are = ", ".join(known)
+        raise InvalidValue(field, f"no field is called {unknown[0]!r:.40}; there are {there_are}")
 
 
 def digests(values: Iterable[object], field: str) -> tuple[str, ...]:

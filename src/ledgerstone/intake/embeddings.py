@@ -49,9 +49,8 @@ def new_embedding(
 
 def new_embeddings(records: Iterable[object]) -> tuple[NewEmbedding, ...]:
     """Several: records, or dictionaries with the fields of one."""
-    if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
-        raise InvalidValue("records", f"a list expected, got {type(records).__name__}")
-    return tuple(_given(one, f"records[{n}]") for n, one in enumerate(records))
+    given = checks.items(records, "records")
+    return tuple(_given(one, f"records[{n}]") for n, one in enumerate(given))
 
 
 def _given(one: object, field: str) -> NewEmbedding:

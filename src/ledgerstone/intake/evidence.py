@@ -47,7 +47,7 @@ class Form(Generic[T]):
         if not isinstance(value, Mapping):
             name = self._record.__name__
             raise InvalidValue(self.field, f"a {name} or a dictionary expected, got {value!r:.40}")
-        _refuse_unknown(value, self._record, self.field)
+        checks.known_fields(value, self._record.__struct_fields__, self.field)
         check_json(value.get("details"), f"{self.field}.details")
         try:
             found = msgspec.convert(value, self._record)
@@ -100,7 +100,7 @@ def _checked_report(report: Report, given: Mapping[Any, Any], field: str) -> Rep
         place = f"{field}.checks[{n}]"
         ids.check_id(check.id, f"{place}.id")
         if isinstance(raw, Mapping):
-            _refuse_unknown(raw, Check, place)
+            checks.known_fields(raw, Check.__struct_fields__, place)
     return replace(report, checks=[_default(check) for check in report.checks])
 
 
@@ -112,13 +112,6 @@ def _plain(value: object) -> object:
             plain["checks"] = [_plain(check) for check in plain["checks"]]
         return {name: item for name, item in plain.items() if item is not UNSET}
     return value
-
-
-def _refuse_unknown(value: Mapping[Any, Any], record: type[msgspec.Struct], field: str) -> None:
-    unknown = [key for key in value if key not in record.__struct_fields__]
-    if unknown:
-        known = ", ".join(record.__struct_fields__)
-        raise InvalidValue(field, f"no field is called {unknown[0]!r:.40}; there are {known}")
 
 
 def _default(value: T) -> T:

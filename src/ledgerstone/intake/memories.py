@@ -57,9 +57,7 @@ def new_memory(
 
 def batch_changes(given: Iterable[object]) -> tuple[NewMemory | MemoryName, ...]:
     """What a batch does."""
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        raise InvalidValue("changes", f"a list expected, got {type(given).__name__}")
-    return tuple(_change(one, n) for n, one in enumerate(given))
+    return tuple(_change(one, n) for n, one in enumerate(checks.items(given, "changes")))
 
 
 def _change(one: object, n: int) -> NewMemory | MemoryName:

@@ -16,7 +16,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands import Guard
 from ledgerstone.commands.runs import RunFilter
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import checks
 from ledgerstone.intake.invalid import invalid_value
 from ledgerstone.records.decisions import CallDecision, Decision
 from ledgerstone.records.leases import AnyLease, Held, Lease
@@ -39,8 +39,8 @@ Check = Callable[[Any, str], Any]
 _RECORDS = (RunPart, SeqRange, CallDecision, Decision)
 _RECORD_DEPTH = 4
 """A request holds a list of decisions, each with the decision in it."""
-_OLD_WORDS = {"plugin_requested": "behavior_requested"}
-"""What the ends of runs were called once."""
+_ALIASES = {"plugin_requested": "behavior_requested"}
+"""Other words for how a run ended."""
 
 
 def run_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,10 +93,6 @@ def run_filter(session: Any, status: Any, parent_run: Any) -> RunFilter:
         status=checks.maybe_one_of(status, RUN_STATUSES, "status"),
         parent_run=checks.maybe_id(parent_run, "parent_run"),
     )
-
-
-def cursor_scope(tenant: str, where: RunFilter) -> bytes:
-    return cursors.scope(tenant, "runs", where.session, where.status, where.parent_run)
 
 
 def _part(kind: type[msgspec.Struct]) -> Check:
@@ -159,8 +155,8 @@ def _rename_termination(plain: dict[str, Any]) -> None:
     if isinstance(inner, dict):
         _rename_termination(inner)
     word = plain.get("type")
-    if isinstance(word, str) and word in _OLD_WORDS:
-        plain["type"] = _OLD_WORDS[word]
+    if isinstance(word, str) and word in _ALIASES:
+        plain["type"] = _ALIASES[word]
 
 
 def _refuse_unknown(plain: Any, found: Any, field: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import astuple
+
 from ledgerstone import ids
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.sessions import SessionFilter
@@ -105,24 +107,7 @@ def session_filter(where: dict[str, Any]) -> SessionFilter:
 
 def cursor_scope(tenant: str, where: SessionFilter, order: str) -> bytes:
     """What binds a cursor to this very list."""
-    equals = None if where.metadata_equals is None else where.metadata_equals.hex()
-    return cursors.scope(
-        tenant,
-        "sessions",
-        order,
-        where.user,
-        where.app,
-        where.status,
-        where.parent,
-        where.root,
-        where.under,
-        where.id_prefix,
-        where.deleted,
-        where.created_after_us,
-        where.created_before_us,
-        equals,
-        where.metadata_contains,
-    )
+    return cursors.scope(tenant, "sessions", order, *astuple(where))
 
 
 def _equals(where: dict[str, Any]) -> bytes | None:
