@@ -1,11 +1,11 @@
-"""Write the blocking face of the library from the async one.
+"""Write the blocking half of the API from the async one.
 
 `src/ledgerstone/api/*.py` is the source, `src/ledgerstone/api_sync/*.py` the result, word by word:
 `async` and `await` fall away and the words of `WORDS` are replaced, in code as well as in strings
 and comments, so that `__all__`, annotations in quotes and documentation name the right class.
 
-Two kinds of files are written by hand for both faces and never translated: `x_async.py` and its
-twin `x_blocking.py`, both in api/. Importing from the first becomes importing from the second.
+Pairs of files are written by hand and never translated: `x_async.py` and its twin `x_blocking.py`,
+both in api/. Importing from the first becomes importing from the second.
 
 It runs when the package is built or installed (hatch_build.py) and before every lint and test; the
 result is not in the repository. It writes what changed and removes what has no source.
@@ -169,7 +169,7 @@ def module_edit(line: list[Token]) -> Edit | None:
 
 
 def blocking_module(module: str) -> str:
-    """Where the blocking face finds what the async face imports from `module`."""
+    """Where the blocking half finds what the async half imports from `module`."""
     if module.endswith("_async"):
         # Hand-written twins stay in api/, so a neighbour there is no neighbour in api_sync/.
         beside = re.sub(r"^\.(?=\w)", "..api.", module)

@@ -63,7 +63,7 @@ async def _of_file(file: AsyncReadable) -> AsyncIterator[bytes]:
 
 
 async def _chunked(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """As blobs.pieces.chunked."""
+    """The bytes of an async stream in chunks of CHUNK_BYTES, the last one shorter."""
     held = bytearray()
     async for given in stream:
         view = memoryview(intake.check_piece(given))

@@ -111,7 +111,7 @@ async def _undo_all(handle: AsyncHandle, found: list[Taken | LedgerstoneError]) 
 
 
 async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
-    """As if it had not been taken: the attempt is not counted, the session is free."""
+    """Undo a take: the attempt is not counted, the session is free."""
     try:
         await handle.write(AbandonClaim(**named(handle.tenant, taken.claim)))
     finally:
@@ -124,7 +124,7 @@ def _looks_by_itself(handle: AsyncHandle) -> bool:
 
 
 async def wait_for_work(handle: AsyncHandle, request: TakeRequest, wait_s: float | None) -> Taken:
-    """The same, once there is some; Timeout when `wait_s` pass before. None: wait for ever."""
+    """Take work as soon as there is some; Timeout after `wait_s` seconds, None waits for ever."""
     end_s = None if wait_s is None else monotonic_s() + wait_s
     seen = await handle.backend.achanged(-1, 0)
     race_s = RACE_PAUSE_S
@@ -151,7 +151,7 @@ async def wait_for_work(handle: AsyncHandle, request: TakeRequest, wait_s: float
 async def _look(
     handle: AsyncHandle, request: TakeRequest, end_s: float | None
 ) -> tuple[Taken | None, float]:
-    """What there is to take, or in how many seconds something may be."""
+    """Work that could be taken now, or in how many seconds there may be some."""
     on_server = _looks_by_itself(handle)
     if on_server:
         taken = await take(handle, request)

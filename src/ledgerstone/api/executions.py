@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from ledgerstone import ids
 from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
+from ledgerstone.codec import encode_json
 from ledgerstone.commands.executions import (
     FinishExecution,
     GetExecution,
@@ -19,7 +21,7 @@ from ledgerstone.commands.executions import (
 from ledgerstone.errors import InvalidValue, LedgerstoneError
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
-from ledgerstone.intake.executions import error_text, finish_of, start_of
+from ledgerstone.intake.executions import error_text, finish_of
 from ledgerstone.records.decisions import Decision, ResumeMode
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
@@ -191,18 +193,21 @@ class AsyncExecutions(AsyncResource):
         id: str | None,
     ) -> StartExecution:
         bound, owned = checks.bound(session, lease)
-        return start_of(
-            self._tenant,
-            bound,
-            checks.guard(owned, None),
-            call_id=call_id,
-            tool=tool,
-            arguments=arguments,
-            run_id=run_id,
-            message=message,
-            key=key,
-            ticket=ticket,
-            id=id,
+        for name, value in (("call_id", call_id), ("tool", tool)):
+            if value is None and ticket is None:
+                raise InvalidValue(name, "needed, unless a ticket is given")
+        return StartExecution(
+            tenant=self._tenant,
+            session=bound,
+            id=ids.new_id() if id is None else ids.check_id(id, "id"),
+            call_id=None if call_id is None else ids.check_id(call_id, "call_id"),
+            tool=None if tool is None else ids.check_name(tool, "tool"),
+            arguments=None if arguments is UNSET else encode_json(arguments, "arguments"),
+            key="" if key is None else ids.check_name(key, "key"),
+            message_id=checks.maybe_id(message, "message"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            ticket=checks.maybe_id(ticket, "ticket"),
+            guard=checks.guard(owned, None),
         )
 
 

@@ -59,7 +59,7 @@ async def keep(handle: AsyncHandle, held: Held) -> None:
         mine = await own_grant(handle, held, lease.token, fenced)
         if mine is None:
             raise
-        if not await _is_where_it_was(handle, held):
+        if not await _nobody_else_committed(handle, held):
             await release(handle, mine)
             raise
         held.lease = mine
@@ -67,7 +67,7 @@ async def keep(handle: AsyncHandle, held: Held) -> None:
         if held.released:
             raise
         again = await retake(handle, held)
-        if not await _is_where_it_was(handle, held):
+        if not await _nobody_else_committed(handle, held):
             await release(handle, again)
             raise
         held.lease = again
@@ -165,8 +165,8 @@ async def revision_of(handle: AsyncHandle, session: str) -> int:
     return 0 if head is None else head.revision
 
 
-async def _is_where_it_was(handle: AsyncHandle, held: Held) -> bool:
-    """Whether nobody but the holder committed; its own commit may be on the way just now."""
+async def _nobody_else_committed(handle: AsyncHandle, held: Held) -> bool:
+    """Whether only the holder committed; a commit of its own may be under way just now."""
     for _ in range(RECHECKS):
         if await revision_of(handle, held.session) == held.revision:
             return True

@@ -32,7 +32,7 @@ Missing: TypeAlias = Literal["empty", "raise"]
 
 
 class AsyncHandle:
-    """One tenant's way to a backend. The one that opened the backend also closes it."""
+    """A backend as one tenant sees it. The handle that opened the backend also closes it."""
 
     __slots__ = (
         "__weakref__",
@@ -95,18 +95,18 @@ class AsyncHandle:
         return AsyncHandle(self.backend, tenant, self.clock, self.equipment, self._parent or self)
 
     def close_when_forgotten(self) -> None:
-        """For who opened the backend itself: nobody else will close it."""
+        """Called by whoever opened the backend: nobody else will close it."""
         self._finalizer = weakref.finalize(self, self.backend.close)
 
     async def write(self, command: Command[A]) -> A:
-        """Its answer; OutcomeUnknown says how this very write is repeated."""
+        """Carry out a command; an OutcomeUnknown says how to repeat this very write."""
         try:
             return await self.backend.awrite(command)
         except OutcomeUnknown as unknown:
             raise told(unknown, command) from unknown
 
     async def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
-        """Each by itself: its answer, or its error in its place."""
+        """Carry out several, each by itself: its answer, or its error in its place."""
         backend = self.backend
         if not isinstance(backend, Grouping):
             return await each(self.write, commands)
@@ -131,7 +131,7 @@ class AsyncHandle:
         return answer  # type: ignore[no-any-return]
 
     def close(self) -> Backend | None:
-        """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
+        """Later calls raise StoreClosed. Answers the backend when it is ours to close."""
         backend, self.backend = self.backend, cast(Backend, _CLOSED)
         if self._finalizer is not None:
             self._finalizer.detach()

@@ -22,7 +22,6 @@ INTERRUPTED = asyncio.CancelledError
 
 
 async def pause(seconds: float) -> None:
-    """Let this much time pass."""
     await asyncio.sleep(seconds)
 
 
@@ -150,7 +149,6 @@ def taking(
     take: Callable[[], Coroutine[Any, Any, Taken | None]],
     hold: Callable[[], AbstractAsyncContextManager[Holding]],
 ) -> Taking:
-    """Take when it is awaited or entered."""
     return Taking(take, hold)
 
 
@@ -175,5 +173,4 @@ class Opening(Generic[S]):
 
 
 def opening(make: Callable[[], S]) -> Opening[S]:
-    """Open in a thread, when it is awaited or entered."""
     return Opening(make)

@@ -20,7 +20,6 @@ INTERRUPTED = KeyboardInterrupt
 
 
 def pause(seconds: float) -> None:
-    """Let this much time pass."""
     time.sleep(seconds)
 
 
@@ -65,7 +64,6 @@ class Background:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for its end."""
         self._thread.join()
 
     def ends_block(self, error: BaseException | None) -> bool:
@@ -74,10 +72,8 @@ class Background:
 
 
 def taking(take: Callable[[], Taking], hold: object) -> Taking:
-    """Take now."""
     return take()
 
 
 def opening(make: Callable[[], S]) -> Opening[S]:
-    """Open now."""
     return make()

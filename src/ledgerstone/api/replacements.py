@@ -177,7 +177,7 @@ def _common(wanted: WantedList, seen: Base, start: int) -> int:
 def _nodes(
     fresh: Sequence[Message], encoded: Sequence[bytes], gone: set[str], run_id: str | None
 ) -> tuple[str, list[NewNode]]:
-    """The new tail. An id that a superseded message keeps is not given twice: a new one is."""
+    """The nodes to append. An id that a superseded message keeps is replaced by a new one."""
     clean = [
         replace(message, parent=None, id="" if message.id in gone else message.id)
         for message in fresh
@@ -316,6 +316,6 @@ def _as_message(node: Node | Message) -> Message | None:
 
 
 def _parent(node: Node | Message, before: str | None) -> str | None:
-    """Its own one; what was not stored yet and names none follows the one before it."""
+    """The parent that it names; a new node without one follows the node before it."""
     open_ = UNSET if isinstance(node, Node) or node.ord else None
     return before if node.parent is open_ else checks.maybe_id(node.parent, "parent")

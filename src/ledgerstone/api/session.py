@@ -221,7 +221,6 @@ class AsyncConversation:
 
 
 def _blocks(content: object) -> Objects:
-    """The blocks of a prompt."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else []

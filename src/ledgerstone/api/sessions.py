@@ -378,7 +378,6 @@ class AsyncSessions(AsyncResource):
         )
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
-        """A checked record for a session of this tenant."""
         name = ids.new_id() if id is None else checks.record_id(id, "id")
         return checked_session(self._tenant, name, fields)
 

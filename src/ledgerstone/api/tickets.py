@@ -15,9 +15,9 @@ from ledgerstone.commands.tickets import (
     ResolveTicket,
     WithdrawTicket,
 )
-from ledgerstone.intake import checks
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.intake.tickets import Where, cursor_scope, decision_of, ticket_filter
+from ledgerstone.intake.tickets import decision_of, ticket_filter
 from ledgerstone.intake.work import queue_name
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.tickets import Ticket
@@ -144,9 +144,19 @@ class AsyncTickets(AsyncResource):
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
-        where = ticket_filter(given, self._handle.clock.now_us())
-        scope = cursor_scope(self._tenant, given, where)
+        where = ticket_filter(
+            self._handle.clock.now_us(),
+            status=status,
+            session=session,
+            user=user,
+            run_id=run_id,
+            reason=reason,
+            older_than_s=older_than_s,
+            expires_within_s=expires_within_s,
+        )
+        fixed = (where.status, where.session, where.user, where.run_id, where.reason)
+        # Spans as given, since the time goes on between two pages.
+        scope = cursors.scope(self._tenant, "tickets", *fixed, older_than_s, expires_within_s)
         query = ListTickets(
             tenant=self._tenant,
             where=where,

@@ -53,7 +53,7 @@ _ORD = SESSIONS.columns.index("ord")
 
 
 def silent(phase: str, done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Report no progress."""
 
 
 async def pages_of(handle: AsyncHandle, table: Table) -> AsyncIterator[list[Row]]:
@@ -147,7 +147,7 @@ class AsyncTargetRows:
         return bool(self._held)
 
     async def rest(self, items: list[Item]) -> list[Item]:
-        """Those of the source's rows that the target has not; CopyConflict when it has others."""
+        """The source's rows that the target does not have; CopyConflict when it has others."""
         while items and await self.any():
             size = min(len(items), len(self._held))
             held, self._held = self._held[:size], self._held[size:]
@@ -203,12 +203,12 @@ class AsyncCopy:
             self._marked = True
 
     async def end(self) -> None:
-        """The copy is proved: the target is as whole as its source."""
+        """Remove the mark: the copy is proved, the target is as complete as its source."""
         if not await self._source.ask(IsCopyUnfinished(tenant=self._source.tenant)):
             await self._unmark()
 
     async def give_up(self) -> None:
-        """Take the mark of this copy back, if nothing was written."""
+        """Remove the mark of this copy if nothing was written."""
         if self._marked and not self._written and not self._blobs:
             await self._unmark()
 
@@ -284,7 +284,7 @@ class AsyncCopy:
             self._progress("sessions", done, max(done, total))
 
     async def _make_sessions(self, group: list[Row]) -> None:
-        """Sessions that the target has not."""
+        """Copy sessions that the target does not have."""
         self._made += group
         async for chunks in chunks_of(self._source, [row[0] for row in group]):
             for chunk in chunks:
@@ -303,7 +303,7 @@ class AsyncCopy:
         await self._flush()
 
     async def _complete(self, session: str) -> None:
-        """What the target has not of a session."""
+        """Copy what the target lacks of a session."""
         seen = AsyncTargetRows(self._target.tenant, self._items(session))
         async for chunks in chunks_of(self._source, [session]):
             for chunk in chunks:
@@ -351,7 +351,7 @@ class AsyncCopy:
                 self._progress("bytes", done, done)
 
     async def _put(self, chunk: Chunk, size: int) -> None:
-        """Write it, together with what came before and with what comes next."""
+        """Queue a chunk; chunks are written together, a page at a time."""
         self._waiting.append(chunk)
         self._waiting_rows += len(chunk.rows)
         self._waiting_bytes += size

@@ -96,12 +96,10 @@ def check_fields(name: str, fields: Fields) -> Fields:
 
 
 def take_set(given: object) -> list[Given]:
-    """The artifacts of a set."""
     return [_take(one, n) for n, one in enumerate(checks.items(given, "artifacts"))]
 
 
 def _take(value: object, n: int) -> Given:
-    """An artifact of a set, however it is given."""
     if isinstance(value, Artifact):
         fields = cast(Fields, {key: getattr(value, key) for key in Fields.__annotations__})
         if isinstance(value, ArtifactContent):
@@ -131,7 +129,7 @@ def check_source(data: object, blob: Ref | None) -> None:
 
 
 def check_fits(owner: Owner, quota: Quota | None, data: object) -> None:
-    """What no quota will ever take is refused before its bytes travel, if its size is known."""
+    """Refuse what can never fit the quota before its bytes are sent, if its size is known."""
     size = None
     if isinstance(data, bytes | bytearray | memoryview):
         size = memoryview(data).nbytes
@@ -168,17 +166,15 @@ def search(
 
 
 def is_of(artifact: Artifact, query: GetArtifact) -> bool:
-    """Whether a search that names an owner too found one of his."""
+    """Whether the artifact belongs to the owner that the search named, if it named one."""
     return query.owner in (Owner(), Owner(artifact.session, artifact.user))
 
 
 def artifact_id(value: str | Artifact) -> str:
-    """An id, given by itself or by the artifact that has it."""
     return ids.check_id(value.id if isinstance(value, Artifact) else value, "id")
 
 
 def with_bytes(artifact: Artifact, data: bytes) -> ArtifactContent:
-    """An artifact and its bytes in one."""
     return ArtifactContent(**{**asdict(artifact), "data": data})
 
 

@@ -240,7 +240,6 @@ def seconds(value: object, field: str) -> float:
 
 
 def span_us(value: object, field: str) -> int:
-    """A duration in seconds, as microseconds."""
     return round(seconds(value, field) * US_PER_S)
 
 
@@ -257,7 +256,6 @@ def items(values: object, field: str) -> list[object]:
 
 
 def known_fields(value: Iterable[object], known: Collection[str], field: str) -> None:
-    """InvalidValue for a field that a record does not have."""
     unknown = [key for key in value if key not in known]
     if unknown:
         there_are = ", ".join(known)
@@ -290,7 +288,6 @@ def default_owner() -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as it stands in a message."""
     try:
         return f"{value!r:.40}"
     except ValueError:  # Python writes no integer of more than 4300 digits.

@@ -41,18 +41,15 @@ class Content:
         self.empty()
 
     def empty(self) -> None:
-        """Forget what was collected."""
         self._spare: list[tuple[str, bytes]] = []
         self.messages: list[Message] = []
         self.nodes: list[NewNode] = []
         self.more: dict[str, Any] = {}
 
     def is_empty(self) -> bool:
-        """Whether committing this would say nothing."""
         return not self.nodes and not self.more
 
     def draw(self) -> tuple[str, bytes]:
-        """A fresh id and a salt."""
         return self._spare.pop() if self._spare else self._draw_more()
 
     def _draw_more(self) -> tuple[str, bytes]:
@@ -60,7 +57,6 @@ class Content:
         return self._spare.pop()
 
     def say(self, role: str, content: object, fields: dict[str, Any]) -> Message:
-        """Add a message of one role."""
         if fields:
             return self.add(unnamed_message(role, content, **fields))
         named: Any = role  # The callers are methods named after the roles.
@@ -70,12 +66,10 @@ class Content:
         return self.add_body(body)
 
     def add_body(self, body: MessageBody) -> Message:
-        """Add a new message of this body."""
         self.name_blobs(named_blobs(body))
         return self._put(body)
 
     def add(self, value: object, on_path: bool = True) -> Message:
-        """Add a message or a {"role", "content"} dictionary."""
         given = value if isinstance(value, Message) else to_message(value, "message")
         id, salt = self.draw()
         if given.id:
@@ -140,7 +134,7 @@ class Content:
         return made
 
     def _name_run(self, run_id: str) -> None:
-        """From now on, and for what was added before: nobody else has seen those nodes yet."""
+        """Set the run, also of nodes added before: nobody else has seen them yet."""
         self.run_id = run_id
         for node in self.nodes:
             if node.run_id is None:

@@ -85,7 +85,6 @@ class DraftBuffer:
         return self._unsent
 
     def _sent(self) -> None:
-        """The chunk is kept."""
         self._unsent = None
         self._chunks += 1
 

@@ -48,7 +48,6 @@ def new_embedding(
 
 
 def new_embeddings(records: Iterable[object]) -> tuple[NewEmbedding, ...]:
-    """Several: records, or dictionaries with the fields of one."""
     given = checks.items(records, "records")
     return tuple(_given(one, f"records[{n}]") for n, one in enumerate(given))
 
@@ -65,12 +64,10 @@ def _given(one: object, field: str) -> NewEmbedding:
 
 
 def embedding_id(value: object) -> str:
-    """An id, given by itself or by its embedding."""
     return ids.check_id(value.id if isinstance(value, Embedding) else value, "id")
 
 
 def embedding_of(row: VectorRow) -> Embedding:
-    """A row as callers see it."""
     return Embedding(
         id=row.id,
         model=row.model,
@@ -103,7 +100,6 @@ def _metadata(row: VectorRow) -> Any:
 
 
 def packed(value: Any) -> bytes:
-    """The bytes of a vector, or InvalidValue."""
     values = _listed(value)
     if not values:
         raise InvalidValue(_VECTOR, "must not be empty")

@@ -63,7 +63,6 @@ class Form(Generic[T]):
             raise InvalidValue(self.field, str(error)) from None
 
     def bodies(self, values: Iterable[object]) -> tuple[bytes, ...]:
-        """Several, as they are stored."""
         found = checks.items(values, f"{self.field}s")
         return tuple(self.encode(self.take(value)) for value in found)
 
@@ -166,7 +165,6 @@ def trace_of(
 
 
 def _size(output: object) -> int:
-    """Of text as it would be stored."""
     if output is None:
         return 0
     if isinstance(output, str):
@@ -188,7 +186,6 @@ def _keys(metadata: object) -> list[str]:
 
 
 def _uris(value: object) -> Iterator[str]:
-    """Every uri of an artifact in a value."""
     todo: list[tuple[object, bool]] = [(value, False)]
     seen: dict[tuple[int, bool], object] = {}  # With the values: ids of dead ones come again.
     while todo:

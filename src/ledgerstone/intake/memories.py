@@ -21,7 +21,6 @@ def namespace_text(value: Namespace, field: str = "namespace") -> str:
 
 
 def memory_name(namespace: Namespace, key: str) -> MemoryName:
-    """A namespace and a key, checked."""
     return MemoryName(namespace_text(namespace), memory_key(key))
 
 
@@ -42,7 +41,6 @@ def new_memory(
     model: str = "",
     if_absent: bool = False,
 ) -> NewMemory:
-    """A value to remember, checked and encoded."""
     name = memory_name(namespace, key)
     return NewMemory(
         namespace=name.namespace,
@@ -56,7 +54,6 @@ def new_memory(
 
 
 def batch_changes(given: Iterable[object]) -> tuple[NewMemory | MemoryName, ...]:
-    """What a batch does."""
     return tuple(_change(one, n) for n, one in enumerate(checks.items(given, "changes")))
 
 

@@ -87,7 +87,6 @@ def run_guard(run: Any, lease: AnyLease | None, expected_revision: int | None) -
 
 
 def run_filter(session: Any, status: Any, parent_run: Any) -> RunFilter:
-    """Which runs a list shows."""
     return RunFilter(
         session=checks.maybe_session(session),
         status=checks.maybe_one_of(status, RUN_STATUSES, "status"),

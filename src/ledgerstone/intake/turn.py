@@ -23,7 +23,7 @@ from ledgerstone.intake.embeddings import Vector
 from ledgerstone.intake.evidence import REPORTS, TRACES, AnyEvent, AnyReport
 from ledgerstone.intake.executions import finish_of
 from ledgerstone.intake.memories import new_memory
-from ledgerstone.intake.tickets import Question, ask
+from ledgerstone.intake.tickets import ask
 from ledgerstone.intake.usage import Priced, usage_entry
 from ledgerstone.intake.work import Keywords, check_keywords, claim_record, new_batch
 from ledgerstone.records.artifacts import Quota
@@ -316,10 +316,20 @@ class TurnContent:
         that is in no message of this turn, give tool and arguments. AlreadyExists at the commit
         when the id is taken.
         """
-        given = Question(
-            tool, arguments, reason, message, mode, response_schema, expires_s, on_expiry, id
+        return ask(
+            self._content,
+            self.id,
+            call_id,
+            tool=tool,
+            arguments=arguments,
+            reason=reason,
+            message=message,
+            mode=mode,
+            response_schema=response_schema,
+            expires_s=expires_s,
+            on_expiry=on_expiry,
+            id=id,
         )
-        return ask(self._content, self.id, call_id, given)
 
     def execution(
         self, id: IdRef, *, result: Any = UNSET, error: Any = UNSET, duration_ms: int | None = None

@@ -32,7 +32,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 class Priced(Protocol):
-    """Who knows a price list."""
+    """Whatever has a price list."""
 
     @property
     def prices(self) -> Any: ...
@@ -117,7 +117,6 @@ def _limit(cost: Cost) -> Cost:
 
 
 def currency(value: object, field: str) -> str:
-    """The code of a currency."""
     if not isinstance(value, str) or value not in CURRENCIES:
         raise InvalidValue(field, f"{value!r:.40} is no ISO 4217 code, such as USD or EUR")
     return value
@@ -139,7 +138,7 @@ def groups(by: str | Iterable[str]) -> tuple[Grouping, ...]:
 
 
 def moment(value: Moment | None, field: str) -> int | None:
-    """A border of a range as microseconds."""
+    """A bound of a time range, in microseconds."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return (value - _EPOCH).days * 86_400 * US_PER_S
     return checks.maybe_micros(value, field)

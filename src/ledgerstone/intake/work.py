@@ -79,7 +79,6 @@ def new_batch(
     max_attempts: int | None = ATTEMPTS_DEFAULT,
     backoff_s: float = BACKOFF_DEFAULT_S,
 ) -> NewBatch:
-    """The batch that these words describe."""
     return NewBatch(
         session=session,
         id=ids.check_id(id, "id"),
@@ -100,7 +99,6 @@ def new_batch(
 
 
 def check_keywords(how: Keywords) -> Keywords:
-    """InvalidValue for a keyword that a batch does not know."""
     unknown = how.keys() - Keywords.__annotations__.keys()
     if unknown:
         raise InvalidValue(min(unknown), "work has no such keyword")
@@ -108,7 +106,6 @@ def check_keywords(how: Keywords) -> Keywords:
 
 
 def pairs(values: Iterable[tuple[SessionRef, Any]]) -> list[tuple[SessionRef, Any]]:
-    """Sessions and what each of them gets."""
     given: Any = values
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidValue("work", f"pairs expected, got {type(given).__name__}")
@@ -132,7 +129,6 @@ def span_us(value: object, field: str) -> int:
 
 
 def ttl_us(value: object) -> int:
-    """How long something is held: more than 0 seconds."""
     us = span_us(value, "ttl_s")
     if us == 0:
         raise InvalidValue("ttl_s", "must be greater than 0")
@@ -152,7 +148,6 @@ def claim_names(id: str | None) -> tuple[str, str]:
 
 
 def batch_id(value: BatchRef) -> str:
-    """The id of a batch, given by itself or by a record that has it."""
     return ids.check_id(value.id if isinstance(value, _RECORDS) else value, "batch")
 
 

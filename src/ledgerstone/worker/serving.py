@@ -31,13 +31,13 @@ from ledgerstone.worker.threads import Call
 BUDGET_PAUSE_S = 60.0
 """How long work waits before a used-up budget is looked at again, in seconds."""
 _SHARED = ("tenant", "clock", "equipment")
-"""What both faces of one store have in common besides the backend."""
+"""What the async and the blocking store share besides the backend."""
 
 Handler: TypeAlias = Callable[[Context], Awaitable[Any]] | Callable[[BlockingContext], Any]
 
 
 class Tell(Protocol):
-    """Says to whoever watches what happened."""
+    """Reports an event to the worker's observer."""
 
     def __call__(self, name: str, **fields: Any) -> None: ...
 
@@ -53,7 +53,7 @@ class Service:
         tell: Tell,
         stopping: Callable[[], bool],
     ) -> None:
-        self.store, self._blocking = _faces(store)
+        self.store, self._blocking = _both_stores(store)
         self._handler: Any = handler
         self._is_async = _is_async(handler)
         self._timeout_s = timeout_s
@@ -61,7 +61,6 @@ class Service:
         self._stopping = stopping
 
     async def serve(self, holding: Holding, threads: list[Call]) -> None:
-        """Run the handler and settle the claim."""
         lease, claim = holding
         context: Context | BlockingContext
         if self._is_async:
@@ -193,8 +192,8 @@ def _is_async(handler: object) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
-def _faces(store: AsyncStore | Store) -> tuple[AsyncStore, Store]:
-    """Both faces of one store, which is the caller's to close."""
+def _both_stores(store: AsyncStore | Store) -> tuple[AsyncStore, Store]:
+    """The async and the blocking store on one backend; closing it is up to the caller."""
     handle = store._handle
     given: dict[str, Any] = {name: getattr(handle, name) for name in _SHARED}
     if isinstance(store, AsyncStore):
