@@ -131,14 +131,14 @@ class AsyncWork(AsyncResource):
         pairs = intake.pairs(work)
         intake.check_keywords(how)
         names = ids.new_ids(len(pairs)) if pairs else []
-        commands = [
+        given = [
             commands.EnqueueWork(
                 tenant=self._tenant,
                 batch=intake.new_batch(checks.session_id(session), (payload,), id=id, **how),
             )
             for id, (session, payload) in zip(names, pairs, strict=True)
         ]
-        return await self._handle.write_many(commands)
+        return await self._handle.write_many(given)
 
     async def claim(
         self,
