@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
 from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, ListDrafts, NewNote
-from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.intake.content import Content
 from ledgerstone.intake.drafts import DraftBuffer
+from ledgerstone.intake.sessions import ensuring
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.sessions import Session
@@ -56,14 +56,7 @@ class AsyncDraftNotes(DraftBuffer):
 
     async def _begin(self) -> None:
         if self._create is not None:
-            await self._handle.write(
-                CreateSession(
-                    tenant=self._handle.tenant,
-                    session=self._create,
-                    ensure=True,
-                    parent_rule="exists",
-                )
-            )
+            await self._handle.write(ensuring(self._create))
         await self._keep(self._start())
 
     async def _keep(self, note: NewNote) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
@@ -188,11 +188,7 @@ class _Closed:
     """Stands where the backend was."""
 
     def __getattr__(self, name: str) -> Any:
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise StoreClosed("the store is closed: open it again")
+        raise StoreClosed("the store is closed: open it again")
 
 
 _CLOSED = _Closed()

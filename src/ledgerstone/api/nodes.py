@@ -12,7 +12,6 @@ from ledgerstone.api.commits import commit
 from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.api.replacements import WantedGraph, new_graph_nodes, replace_graph
-from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
@@ -20,6 +19,7 @@ from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import id_list
+from ledgerstone.intake.sessions import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from ledgerstone import ids
 from ledgerstone.codec import encode_json
-from ledgerstone.commands.sessions import SessionFilter
+from ledgerstone.commands.sessions import CreateSession, SessionFilter
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import Time
@@ -67,6 +67,22 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         cause=_cause(fields.get("cause")),
         created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
     )
+
+
+def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
+    """The session to make when it is missing: a bare one, or as given."""
+    if create is False:
+        return None
+    if create is True:
+        return Session(id=id, tenant=tenant)
+    if not isinstance(create, Session):
+        raise InvalidValue("create", "True, False or a Session expected")
+    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})
+
+
+def ensuring(session: Session) -> CreateSession:
+    """The command that makes a session unless it is there."""
+    return CreateSession(tenant=session.tenant, session=session, ensure=True, parent_rule="exists")
 
 
 def _cause(value: Any) -> Cause | None:

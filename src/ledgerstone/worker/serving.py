@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 from ledgerstone.api.store import AsyncStore
@@ -26,7 +29,6 @@ from ledgerstone.errors import (
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.work import Holding
 from ledgerstone.worker.context import BlockingContext, Bury, Context, Later
-from ledgerstone.worker.threads import Call
 
 BUDGET_PAUSE_S = 60.0
 """How long work waits before a used-up budget is looked at again, in seconds."""
@@ -40,6 +42,44 @@ class Tell(Protocol):
     """Reports an event to the worker's observer."""
 
     def __call__(self, name: str, **fields: Any) -> None: ...
+
+
+class ThreadCall:
+    """A blocking call beside the event loop, in a thread that never keeps the process alive.
+
+    A thread cannot be cancelled: cancelling `result` leaves it running, and `ended` tells when it
+    is over. An executor's threads are waited for when the interpreter ends, so a handler that hangs
+    would keep a worker from ending; these are left behind.
+    """
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[BaseException | None] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                context.run(work)
+            except BaseException as raised:  # Whatever it is, it belongs to the one who waits.
+                error = raised
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(self._tell, error)
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    def _tell(self, error: BaseException | None) -> None:
+        self._over.set_result(error)
+
+    async def result(self) -> None:
+        """Wait for the end, and raise what the call raised."""
+        error = await asyncio.shield(self._over)
+        if error is not None:
+            raise error
+
+    async def ended(self) -> None:
+        """Wait for the end, however it was."""
+        await asyncio.wait((self._over,))
 
 
 class Service:
@@ -60,7 +100,7 @@ class Service:
         self._tell = tell
         self._stopping = stopping
 
-    async def serve(self, holding: Holding, threads: list[Call]) -> None:
+    async def serve(self, holding: Holding, threads: list[ThreadCall]) -> None:
         lease, claim = holding
         context: Context | BlockingContext
         if self._is_async:
@@ -97,11 +137,11 @@ class Service:
         finally:
             context.ended = True
 
-    def _start(self, context: BlockingContext) -> Call:
+    def _start(self, context: BlockingContext) -> ThreadCall:
         def work() -> None:
             context.finish(self._handler(context))
 
-        return Call(work, f"ledgerstone-worker-{context.session}")
+        return ThreadCall(work, f"ledgerstone-worker-{context.session}")
 
     async def _timed(self, work: Awaitable[Any]) -> Any:
         try:

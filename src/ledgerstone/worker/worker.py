@@ -32,8 +32,7 @@ from ledgerstone.errors import (
 from ledgerstone.intake import checks
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.work import Holding
-from ledgerstone.worker.serving import Handler, Service
-from ledgerstone.worker.threads import Call
+from ledgerstone.worker.serving import Handler, Service, ThreadCall
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
 
@@ -184,7 +183,7 @@ class Worker:
                 await self._sleep()
 
     async def _serve_next(self) -> None:
-        threads: list[Call] = []
+        threads: list[ThreadCall] = []
         try:
             with ExitStack() as around:
                 async with AsyncExitStack() as stack:
