@@ -141,8 +141,10 @@ class Taking:
         self._held = self._hold()
         return await self._held.__aenter__()
 
-    async def __aexit__(self, *error: Any) -> None:
-        await self._held.__aexit__(*error)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        await self._held.__aexit__(kind, error, trace)
 
 
 def taking(

@@ -89,9 +89,7 @@ class AsyncMessageReads(AsyncResource):
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
-            visibility=None
-            if visibility is None
-            else checks.one_of(visibility, get_args(Visibility), "visibility"),
+            visibility=checks.maybe_one_of(visibility, VISIBILITIES, "visibility"),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),

@@ -156,23 +156,23 @@ class AsyncNodes(AsyncResource):
         """Live nodes of a session or of the whole tenant, complete, in chunks."""
         most = None if limit is None else checks.positive(limit, "limit")
         chunk = CHUNK if most is None else min(most, CHUNK)
-        fixed: dict[str, Any] = {
-            "tenant": self._tenant,
-            "session": checks.maybe_session(session),
-            "kind": None if kind is None else ids.check_name(kind, "kind"),
-            "label": None if label is None else ids.check_label(label, "label"),
-            "run_id": checks.maybe_id(run_id, "run_id"),
-            "meta_contains": check_filter(meta_contains, "meta_contains"),
-            "before_id": checks.maybe_id(before_id, "before_id"),
-            "order": checks.one_of(order, ORDERS, "order"),
-            "limit": chunk,
-            "notes": checks.flag(notes, "notes"),
-            "resolve": checks.flag(resolve, "resolve"),
-        }
+        query = commands.ListNodes(
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
+            kind=None if kind is None else ids.check_name(kind, "kind"),
+            label=None if label is None else ids.check_label(label, "label"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            meta_contains=check_filter(meta_contains, "meta_contains"),
+            before_id=checks.maybe_id(before_id, "before_id"),
+            order=checks.one_of(order, ORDERS, "order"),
+            limit=chunk,
+            notes=checks.flag(notes, "notes"),
+            resolve=checks.flag(resolve, "resolve"),
+        )
 
         async def fetch(after: Node | None) -> list[Node]:
             key = None if after is None else (after.id, after.session, after.ord)
-            return await self._ask(commands.ListNodes(**fixed, after=key), missing)
+            return await self._ask(replace(query, after=key), missing)
 
         return AsyncPages(fetch, chunk=chunk, limit=most)
 
