@@ -34,11 +34,11 @@ class AsyncTurn(TurnContent):
 
     warns = True
     """False: whoever began it tells by itself when it is not committed, as a worker does."""
-    _told = False
+    _reported = False
     """Whether the caller was told of a commit that failed, or left the block by an error."""
-    _first: TurnCommitted | None = None
+    _last_answer: TurnCommitted | None = None
     """What the last commit answered, while nothing was added since."""
-    _given_back = False
+    _last_release = False
 
     def __init__(
         self,
@@ -82,21 +82,25 @@ class AsyncTurn(TurnContent):
         BranchNotFound, AlreadyExists, MessageNotFound, IllegalTransition, BudgetExceeded,
         InvalidValue, NotSupported, and what the backend meets.
         """
-        self._told = not self._content.is_empty()
+        self._reported = not self._content.is_empty()
         if lease is not None:
             self.lease = checks.bound(self.session, lease)[1]
         if release and self.lease is None:
             raise InvalidValue("release", "there is no lease to release")
-        if self._first is not None and self._content.is_empty() and release <= self._given_back:
-            return self._first
+        if (
+            self._last_answer is not None
+            and self._content.is_empty()
+            and release <= self._last_release
+        ):
+            return self._last_answer
         command = self._command(release)
         if connection is None:
             answer = await commit(self._handle, command, self.lease)
-            self._first = self._committed(command, answer)
-            self._given_back = release
-            return self._first
+            self._last_answer = self._committed(command, answer)
+            self._last_release = release
+            return self._last_answer
         # Whether this one lasts is not known here, so it is not answered a second time.
-        self._first = None
+        self._last_answer = None
         return self._committed(command, await join(self._handle, command, self.lease, connection))
 
     def discard(self) -> None:
@@ -110,12 +114,12 @@ class AsyncTurn(TurnContent):
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is not None:
-            self._told = True
+            self._reported = True
         elif not self._content.is_empty():
             await self.commit()
 
     def __del__(self, warn: Any = warnings.warn) -> None:
-        if self.warns and not self._told and not self._content.is_empty():
+        if self.warns and not self._reported and not self._content.is_empty():
             text = f"a turn of session {self.session!r} was filled and never committed"
             warn(f"{text}; call commit(), or discard()", ResourceWarning, 2, source=self)
 
@@ -146,7 +150,7 @@ class AsyncTurn(TurnContent):
             places = [(node, place) for node, place in places if node.role is not None]
         messages = bodies.placed_messages(self.session, content.messages, places)
         content.empty()
-        self._told = False
+        self._reported = False
         self._id = self._create = None
         if self.expected_revision is not None:
             self.expected_revision = answer.revision

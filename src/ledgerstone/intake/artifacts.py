@@ -36,7 +36,7 @@ class Fields(TypedDict, total=False):
     uri: str | None
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenArtifact(msgspec.Struct, frozen=True):
     """An artifact of a set: its bytes, or the blob that has them already."""
 
     name: str
@@ -95,20 +95,20 @@ def check_fields(name: str, fields: Fields) -> Fields:
     return fields
 
 
-def take_set(given: object) -> list[Given]:
+def take_set(given: object) -> list[GivenArtifact]:
     return [_take(one, n) for n, one in enumerate(checks.items(given, "artifacts"))]
 
 
-def _take(value: object, n: int) -> Given:
+def _take(value: object, n: int) -> GivenArtifact:
     if isinstance(value, Artifact):
         fields = cast(Fields, {key: getattr(value, key) for key in Fields.__annotations__})
         if isinstance(value, ArtifactContent):
             check_source(value.data, None)
-            return Given(value.name, value.data, None, check_fields(value.name, fields))
-        return Given(value.name, None, value, check_fields(value.name, fields))
+            return GivenArtifact(value.name, value.data, None, check_fields(value.name, fields))
+        return GivenArtifact(value.name, None, value, check_fields(value.name, fields))
     if isinstance(value, tuple) and len(value) == 2:
         check_source(value[1], None)
-        return Given(value[0], value[1], None, check_fields(value[0], {}))
+        return GivenArtifact(value[0], value[1], None, check_fields(value[0], {}))
     if not isinstance(value, Mapping):
         field, got = f"artifacts[{n}]", type(value).__name__
         raise InvalidValue(field, f"an artifact, a dictionary or (name, data) expected, got {got}")
@@ -117,7 +117,7 @@ def _take(value: object, n: int) -> Given:
     rest = {key: value[key] for key in value if key not in ("name", "data", "blob")}
     name, data, blob = value["name"], value.get("data"), value.get("blob")
     check_source(data, blob)
-    return Given(name, data, blob, check_fields(name, cast(Fields, rest)))
+    return GivenArtifact(name, data, blob, check_fields(name, cast(Fields, rest)))
 
 
 def check_source(data: object, blob: Ref | None) -> None:
