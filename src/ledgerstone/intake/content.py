@@ -61,13 +61,10 @@ class Content:
             return self.add(unnamed_message(role, content, **fields))
         named: Any = role  # The callers are methods named after the roles.
         if type(content) is str:
-            return self._put(MessageBody(role=named, parts=[Text(content)]))
+            return self.put(MessageBody(role=named, parts=[Text(content)]))
         body = MessageBody(role=named, parts=to_parts(content, "parts"))  # type: ignore[arg-type]
-        return self.add_body(body)
-
-    def add_body(self, body: MessageBody) -> Message:
         self.name_blobs(named_blobs(body))
-        return self._put(body)
+        return self.put(body)
 
     def add(self, value: object, on_path: bool = True) -> Message:
         given = value if isinstance(value, Message) else to_message(value, "message")
@@ -124,7 +121,8 @@ class Content:
             if ref not in self.more.get("blobs", ()):
                 self.extend("blobs", (ref,))
 
-    def _put(self, body: MessageBody) -> Message:
+    def put(self, body: MessageBody) -> Message:
+        """Add a new message; the blobs that it names are the caller's to add."""
         id, salt = self._spare.pop() if self._spare else self._draw_more()
         data = encode_given(body, "message")
         run_id = self.run_id

@@ -15,7 +15,7 @@ from ledgerstone.commands.work import Completion
 from ledgerstone.errors import InvalidValue, SessionBindingMismatch
 from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.artifacts import QUOTA, Fields, check_fields, new_artifact, quota_of
-from ledgerstone.intake.blobs import Ref, blobs_of_patch
+from ledgerstone.intake.blobs import Ref, blobs_of_patch, named_blobs
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
 from ledgerstone.intake.content import Content, id_list
@@ -84,7 +84,9 @@ class TurnContent:
         body = bodies.tool_body(call_id, content, fields)
         if body is None:
             return self._content.add(tool_result(call_id, content, **fields))
-        return self._content.add_body(body)
+        if type(content) is list:
+            self._content.name_blobs(named_blobs(body))
+        return self._content.put(body)
 
     def add(self, *messages: object, on_path: bool = True) -> list[Message]:
         """Add messages, or dictionaries with role and content.
