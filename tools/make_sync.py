@@ -1,11 +1,11 @@
-"""Write the blocking face of the library from the async one.
+"""Write the blocking half of the API from the async one.
 
 `src/ledgerstone/api/*.py` is the source, `src/ledgerstone/api_sync/*.py` the result, word by word:
 `async` and `await` fall away and the words of `WORDS` are replaced, in code as well as in strings
 and comments, so that `__all__`, annotations in quotes and documentation name the right class.
 
-Two kinds of files are written by hand for both faces and never translated: `x_async.py` and its
-twin `x_blocking.py`, both in api/. Importing from the first becomes importing from the second.
+Pairs of files are written by hand and never translated: `x_async.py` and its twin `x_blocking.py`,
+both in api/. Importing from the first becomes importing from the second.
 
 It runs when the package is built or installed (hatch_build.py) and before every lint and test; the
 result is not in the repository. It writes what changed and removes what has no source.
@@ -14,11 +14,8 @@ result is not in the repository. It writes what changed and removes what has no 
 from __future__ import annotations
 
 import argparse
-import io
 import re
 import sys
-import tokenize
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,26 +44,15 @@ FEW_FILES = 3
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 ASYNC_PREFIX = re.compile(r"^(_*)Async(?=[A-Z])")
-# In prose `await` may be an ordinary word; before a call it is code in an example.
-ASYNC_IN_TEXT = re.compile(r"\basync (?=(?:def|with|for)\b)|\bawait (?=[\w.]+\()")
+# In prose `await` may be an ordinary word; before a call it is code.
+KEYWORDS = re.compile(r"\basync (?=(?:def|with|for)\b)|\bawait (?=[\w.]*\()")
+IMPORT = re.compile(r"^( *from )(\S+)( import )(.*)$")
 API_PACKAGES = {".", "..api", "ledgerstone.api"}
 ABSOLUTE_API = re.compile(r"^(ledgerstone\.|\.\.)api(?=\.|$)")
-# Python 3.12 began to split f-strings into tokens; before that they are plain STRING tokens.
-TEXT_TOKENS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", -1)}
-LAYOUT_TOKENS = {tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT}
 
 
 class CannotTranslate(Exception):
     """The source says something that has no blocking twin by mere substitution."""
-
-
-@dataclass
-class Edit:
-    """Replace the characters from `start` up to `end`."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass
@@ -77,31 +63,21 @@ class Translator:
 
     def translate(self, source: str) -> str:
         """The blocking twin of one file."""
-        pieces: list[str] = []
-        done = 0
-        for edit in sorted(self._edits(source), key=lambda edit: edit.start):
-            pieces += [source[done : edit.start], edit.text]
-            done = edit.end
-        return "".join([*pieces, source[done:]])
+        return "\n".join(self._line(line) for line in source.split("\n"))
 
-    def _edits(self, source: str) -> Iterator[Edit]:
-        for line in logical_lines(source):
-            module = module_edit(line)
-            if module is not None:
-                yield module
-            after = module.end if module is not None else 0
-            rest = [token for token in line if token.start >= after]
-            yield from self._edits_of_line(source, rest)
+    def _line(self, line: str) -> str:
+        if line.strip().startswith("import ledgerstone.api"):
+            raise CannotTranslate("write `from ledgerstone.api... import`, not `import`")
+        found = IMPORT.match(line)
+        if found is None:
+            return self._text(line)
+        start, module, middle, names = found.groups()
+        if module in API_PACKAGES and re.search(r"_async\b", names):
+            raise CannotTranslate(f"import the names from the module, not the module: {names}")
+        return start + blocking_module(module) + middle + self._text(names)
 
-    def _edits_of_line(self, source: str, line: list[Token]) -> Iterator[Edit]:
-        for token, following in zip(line, [*line[1:], None], strict=True):
-            if token.is_dropped_before(following):
-                yield Edit(token.start, following.start if following else token.end, "")
-            elif token.kind == tokenize.NAME:
-                yield Edit(token.start, token.end, self._word(token.string))
-            elif token.kind in TEXT_TOKENS:
-                text = source[token.start : token.end]
-                yield Edit(token.start, token.end, self._text(text))
+    def _text(self, text: str) -> str:
+        return WORD.sub(lambda match: self._word(match[0]), KEYWORDS.sub("", text))
 
     def _word(self, word: str) -> str:
         if word in WORDS:
@@ -109,67 +85,9 @@ class Translator:
             return WORDS[word]
         return ASYNC_PREFIX.sub(r"\1", word)
 
-    def _text(self, text: str) -> str:
-        return WORD.sub(lambda match: self._word(match[0]), ASYNC_IN_TEXT.sub("", text))
-
-
-@dataclass
-class Token:
-    """A token with its place as offsets into the source, which is what an edit needs."""
-
-    kind: int
-    string: str
-    start: int
-    end: int
-
-    def is_dropped_before(self, following: Token | None) -> bool:
-        if self.kind != tokenize.NAME or following is None:
-            return False
-        if self.string == "async":
-            return following.string in ("def", "with", "for")
-        return self.string == "await"
-
-
-def logical_lines(source: str) -> Iterator[list[Token]]:
-    """The tokens of each statement; comments between statements join the one that follows."""
-    # Not splitlines(): tokenize ends a line at a newline only, never at a form feed and the like.
-    line_starts = [0]
-    for text in source.split("\n"):
-        line_starts.append(line_starts[-1] + len(text) + 1)
-    comments: list[Token] = []
-    line: list[Token] = []
-    for kind, string, (row, column), (end_row, end_column), _ in tokenize.generate_tokens(
-        io.StringIO(source).readline
-    ):
-        start, end = line_starts[row - 1] + column, line_starts[end_row - 1] + end_column
-        token = Token(kind, string, start, end)
-        if kind in LAYOUT_TOKENS and not line:
-            comments += [token] if kind == tokenize.COMMENT else []
-        elif kind == tokenize.NEWLINE:
-            yield line
-            line = []
-        elif kind not in (tokenize.NL, tokenize.ENDMARKER):
-            line.append(token)
-    if comments:
-        yield comments
-
-
-def module_edit(line: list[Token]) -> Edit | None:
-    """How the module that an import names must change; None when the line is no `from` import."""
-    words = [token.string for token in line]
-    if words[0] == "import" and words[1:4] == ["ledgerstone", ".", "api"]:
-        raise CannotTranslate("write `from ledgerstone.api... import`, not `import`")
-    if words[0] != "from":
-        return None
-    end = words.index("import")
-    module, names = "".join(words[1:end]), words[end + 1 :]
-    if module in API_PACKAGES and any(name.endswith("_async") for name in names):
-        raise CannotTranslate(f"import the names from the module, not the module: {names}")
-    return Edit(line[1].start, line[end - 1].end, blocking_module(module))
-
 
 def blocking_module(module: str) -> str:
-    """Where the blocking face finds what the async face imports from `module`."""
+    """Where the blocking half finds what the async half imports from `module`."""
     if module.endswith("_async"):
         # Hand-written twins stay in api/, so a neighbour there is no neighbour in api_sync/.
         beside = re.sub(r"^\.(?=\w)", "..api.", module)
@@ -187,7 +105,8 @@ def translate_folder(source: Path, translator: Translator) -> dict[str, str]:
     for path in filter(is_translated, sorted(source.glob("*.py"))):
         try:
             body = translator.translate(path.read_text(encoding="utf-8"))
-        except (CannotTranslate, SyntaxError, tokenize.TokenError) as error:
+            compile(body, path, "exec", dont_inherit=True)  # Refuses an `await` that is left over.
+        except (CannotTranslate, SyntaxError) as error:
             raise CannotTranslate(f"{path}: {error}") from error
         results[path.name] = HEADER.format(name=path.name) + body
     return results

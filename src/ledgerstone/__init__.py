@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ledgerstone.api_sync.store import Store
     from ledgerstone.clock import ManualClock
     from ledgerstone.ids import derive
-    from ledgerstone.intake.tracing import trace_of
+    from ledgerstone.intake.evidence import trace_of
     from ledgerstone.records.artifacts import Artifact, Quota
     from ledgerstone.records.context import Prune
     from ledgerstone.records.decisions import Decision
@@ -193,7 +193,7 @@ _MODULES = {
     "api_sync.store": "Store",
     "clock": "ManualClock",
     "ids": "derive",
-    "intake.tracing": "trace_of",
+    "intake.evidence": "trace_of",
     "records.artifacts": "Artifact Quota",
     "records.context": "Prune",
     "records.decisions": "Decision",

@@ -63,7 +63,7 @@ def test_control_a_lease_that_outlives_its_block_is_found(
     tmp_path: Path, seed: int, scoreboard: Scoreboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "not_ended", lambda lease: lease)
-    monkeypatch.setattr("ledgerstone.api_sync.commits.not_ended", lambda lease: lease)
+    monkeypatch.setattr("ledgerstone.api_sync.grants.not_ended", lambda lease: lease)
     monkeypatch.setattr(
         "ledgerstone.records.leases.Held.ended", property(lambda _: False, lambda *_: None)
     )

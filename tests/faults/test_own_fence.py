@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.api_sync import acquiring, commits
+from ledgerstone.api_sync import commits, grants
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.testing.faults.processes import Child, Say
@@ -36,7 +36,7 @@ def work_alone(say: Say, path: str, blind: bool) -> None:
     `blind`: who is refused does not look whether the newer grant is his own.
     """
     if blind:
-        for module in (acquiring, commits):
+        for module in (commits, grants):
             setattr(module, "own_grant", lambda *given: None)  # noqa: B010 (mypy)
     store = Store.open(path)
     for number in range(1_000_000):

@@ -21,7 +21,7 @@ from ledgerstone.clock import SystemClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.nodes import AnnotateNodes
 from ledgerstone.engines.memory.backend import open_memory
-from ledgerstone.intake.drafting import FLUSH_CHARS, FLUSH_S
+from ledgerstone.intake.drafts import FLUSH_CHARS, FLUSH_S
 from ledgerstone.testing.wrappers import Wrapper
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ledgerstone import AsyncStore, LeaseExpired, Store, user
-from ledgerstone.api import commits
-from ledgerstone.api_sync import commits as commits_sync
+from ledgerstone.api import grants
+from ledgerstone.api_sync import grants as grants_sync
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import TakeLease
@@ -118,7 +118,7 @@ def test_control_a_block_that_does_not_say_that_it_ended_leaves_a_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What these tests are about: without the look at `ended`, the session stays held."""
-    for module in (commits, commits_sync):
+    for module in (grants, grants_sync):
         monkeypatch.setattr(module, "not_ended", lambda lease: lease)
     monkeypatch.setattr("ledgerstone.records.leases.Held.ended", property(_false, _nothing))
     with pytest.raises(BaseException, match=r"DID NOT RAISE|assert <Lease"):

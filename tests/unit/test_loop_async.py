@@ -18,7 +18,7 @@ def test_it_is_waited_for_until_it_ended() -> None:
             await asyncio.sleep(0.01)
             done.set()
 
-        finish(slow())
+        finish(slow)
         await settled()
         assert done.is_set()
 
@@ -33,7 +33,7 @@ def test_nobody_waits_for_what_another_loop_has_to_do() -> None:
             begun.set()
             await asyncio.to_thread(may_end.wait, WAIT_S)
 
-        await finish(long())
+        await finish(long)
 
     async def here() -> None:
         async with asyncio.timeout(5):

@@ -16,7 +16,7 @@ import pytest
 from ledgerstone import AsyncStore, Store
 from ledgerstone.api_sync import nearest
 from ledgerstone.errors import InvalidValue, NotSupported
-from ledgerstone.intake.vectors import packed, rounded
+from ledgerstone.intake.embeddings import packed, rounded
 from ledgerstone.ports.vectors import VectorIndex
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import cosine, pack, unpack

@@ -22,7 +22,7 @@ from ledgerstone.api_sync.store import Store
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.intake.tracing import trace_of
+from ledgerstone.intake.evidence import trace_of
 from ledgerstone.records.traces import TraceEvent
 
 try:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from ledgerstone.api.attachments import INTENTS_KEPT_S
 from ledgerstone.api.blob_reading import verify_blobs
-from ledgerstone.api.collecting import Plan, collect
-from ledgerstone.api.collecting import Progress as GcProgress
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.garbage_collection import AsyncCollector
+from ledgerstone.api.garbage_collection import Progress as GcProgress
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.loop_async import offload
 from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.transfer import AsyncCopy, root_of_tenant, silent
@@ -46,11 +46,11 @@ FENCE_JUMP = 1 << 20
 Progress = Callable[[int, int], object]
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncResource):
     """Health, finding damage, and tidying up."""
 
     def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._sessions = AsyncSessions(handle)
 
     async def health(self) -> Health:
@@ -90,13 +90,12 @@ class AsyncAdmin:
         each session.
         """
         names = await self._names(session)
-        report = (
-            Verified()
-            if session is not None
-            else await self._verify_store(checks.flag(whole, "whole"))
-        )
+        report = Verified()
+        if session is None:
+            everything = VerifyStore(tenant=self._tenant, whole=checks.flag(whole, "whole"))
+            report = await self._verify(everything)
         for done, name in enumerate(names, start=1):
-            one = await self._verify_one(name)
+            one = await self._verify(VerifySession(tenant=self._tenant, session=name), name)
             report = Verified(
                 sessions=report.sessions + one.sessions,
                 turns=report.turns + one.turns,
@@ -112,21 +111,13 @@ class AsyncAdmin:
             report = replace(report, blobs=found.blobs, defects=defects)
         return report
 
-    async def _verify_store(self, whole: bool) -> Verified:
-        """What belongs to no session; a file that cannot be read is a defect of its own."""
+    async def _verify(self, query: VerifyStore | VerifySession, session: str = "") -> Verified:
+        """One part; what cannot even be read is a defect of it, not the end of the report."""
         try:
-            return await self._handle.ask(VerifyStore(tenant=self._handle.tenant, whole=whole))
+            return await self._ask(query)
         except Corrupt as error:
-            found = Defect("", "unreadable", f"{error.table} {error.field}", error.reason)
-            return Verified(defects=[found])
-
-    async def _verify_one(self, name: str) -> Verified:
-        """One session; what cannot even be read is a defect of it, not the end of the report."""
-        try:
-            return await self._handle.ask(VerifySession(tenant=self._handle.tenant, session=name))
-        except Corrupt as error:
-            found = Defect(name, "unreadable", f"{error.table} {error.field}", error.reason)
-            return Verified(sessions=1, defects=[found])
+            found = Defect(session, "unreadable", f"{error.table} {error.field}", error.reason)
+            return Verified(sessions=int(bool(session)), defects=[found])
 
     async def vacuum(
         self,
@@ -146,9 +137,9 @@ class AsyncAdmin:
             before_us = self._ago_us(checks.seconds(older_than_s, "older_than_s"))
         report = Vacuumed(dry_run=checks.flag(dry_run, "dry_run"))
         for name in await self._names(session):
-            one = await self._handle.write(
+            one = await self._write(
                 VacuumSession(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     session=name,
                     unreachable=checks.flag(unreachable, "unreachable"),
                     before_us=before_us,
@@ -184,8 +175,9 @@ class AsyncAdmin:
         """
         if on_progress is not None and not callable(on_progress):
             raise InvalidValue("on_progress", "a function of phase, done and total expected")
-        plan = Plan(
-            sessions=await self._names(None),
+        collector = AsyncCollector(
+            self._handle,
+            await self._names(None),
             before_us=self._ago_us(checks.seconds(older_than_s, "older_than_s")),
             intents_before_us=self._ago_us(
                 checks.seconds(attachments_older_than_s, "attachments_older_than_s")
@@ -193,7 +185,7 @@ class AsyncAdmin:
             dry_run=checks.flag(dry_run, "dry_run"),
             on_progress=on_progress,
         )
-        return await collect(self._handle, plan)
+        return await collector.collect()
 
     async def backup(
         self,
@@ -287,7 +279,7 @@ class AsyncAdmin:
         PostgreSQL cursors of the feed stay good as well.
         """
         lift = checks.positive(jump, "jump")
-        return await self._handle.write(RaiseFences(tenant=self._handle.tenant, jump=lift))
+        return await self._write(RaiseFences(tenant=self._tenant, jump=lift))
 
     def _ago_us(self, seconds: float) -> int:
         return self._handle.clock.now_us() - round(seconds * US_PER_S)

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from ledgerstone import ids
-from ledgerstone.api.artifact_reading import AsyncArtifactReader
-from ledgerstone.api.blob_reading import read_whole
+from ledgerstone.api.blob_reading import AsyncBlobReader, read_whole
 from ledgerstone.api.blob_writing_async import Data
 from ledgerstone.api.blobs import put_blob
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import artifacts as commands
-from ledgerstone.commands.artifacts import NewArtifact, Owner
-from ledgerstone.errors import Corrupt, InvalidValue
+from ledgerstone.commands.artifacts import GetArtifact, NewArtifact, Owner
+from ledgerstone.errors import BlobNotFound, Corrupt, InvalidValue
 from ledgerstone.intake import artifacts as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.artifacts import QUOTA, AnyArtifact, Fields
@@ -23,16 +22,39 @@ from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 
 ArtifactList: TypeAlias = list[Artifact]
+_HINT = "store.artifacts.list(session=..., newest=False) shows all versions of a session's"
 
 
-class AsyncArtifacts:
+class AsyncArtifactReader(AsyncBlobReader):
+    """An artifact that is being read; `.artifact` is which one, once it was entered."""
+
+    artifact: Artifact
+
+    def __init__(self, handle: AsyncHandle, query: GetArtifact, first: int = 0) -> None:
+        super().__init__(handle, "", first)
+        self._query = query
+
+    @property
+    def media_type(self) -> str | None:
+        """The artifact's own, otherwise what is known of its bytes."""
+        return self.artifact.media_type or super().media_type
+
+    async def __aenter__(self) -> AsyncArtifactReader:
+        query = self._query
+        found = await self._handle.ask(query)
+        if found is None or not intake.is_of(found, query):
+            name = query.name or query.id or query.uri or ""
+            raise BlobNotFound(name, noun="artifact", hint=_HINT)
+        self.artifact, self.ref = found, found.ref
+        await super().__aenter__()
+        return self
+
+
+class AsyncArtifacts(AsyncResource):
     """Artifacts by owner and name. Give `session`, or `user`, or neither: then the tenant's.
 
     A session need not exist; one that is deleted takes no writes: SessionDeleted.
     """
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def put(
         self,
@@ -71,8 +93,8 @@ class AsyncArtifacts:
         intake.check_fields(name, fields)
         intake.check_fits(owner, quota, data)
         new = await self._stored(name, data, blob, fields)
-        return await self._handle.write(
-            commands.PutArtifact(tenant=self._handle.tenant, owner=owner, artifact=new, quota=quota)
+        return await self._write(
+            commands.PutArtifact(tenant=self._tenant, owner=owner, artifact=new, quota=quota)
         )
 
     async def get(
@@ -87,8 +109,8 @@ class AsyncArtifacts:
     ) -> Artifact | None:
         """The newest of a name or that version; by id or uri whoever owns it; or None."""
         owner = intake.owner_of(session, user)
-        query = intake.search(self._handle.tenant, owner, name, version, id, uri)
-        found = await self._handle.ask(query)
+        query = intake.search(self._tenant, owner, name, version, id, uri)
+        found = await self._ask(query)
         return found if found is not None and intake.is_of(found, query) else None
 
     async def read(
@@ -123,7 +145,7 @@ class AsyncArtifacts:
     ) -> AsyncArtifactReader:
         """A reader as of `blobs.open`, with the artifact as `.artifact`; BlobNotFound on entry."""
         owner = intake.owner_of(session, user)
-        query = intake.search(self._handle.tenant, owner, name, version, id, uri)
+        query = intake.search(self._tenant, owner, name, version, id, uri)
         return AsyncArtifactReader(self._handle, query, checks.whole(first, "first"))
 
     async def versions(
@@ -162,25 +184,21 @@ class AsyncArtifacts:
         async def fetch(last: Artifact | None) -> ArtifactList:
             nonlocal place
             query = commands.ListArtifacts(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 owner=owner,
                 name=wanted,
                 newest=newest,
                 after=place,
                 limit=CHUNK,
             )
-            rows = await self._handle.ask(query)
+            rows = await self._ask(query)
             place = rows[-1].place if rows else place
             return [row.artifact for row in rows]
 
         return AsyncPages(fetch)
 
     async def save(
-        self,
-        session: SessionRef,
-        artifacts: Iterable[AnyArtifact],
-        *,
-        quota: Quota | None = QUOTA,
+        self, session: SessionRef, artifacts: Iterable[AnyArtifact], *, quota: Quota | None = QUOTA
     ) -> ArtifactList:
         """Make the set of a session exactly these, in this order, all or nothing.
 
@@ -193,18 +211,16 @@ class AsyncArtifacts:
         for one in given:
             intake.check_fits(Owner(id), quota, one.data)
         new = [await self._stored(one.name, one.data, one.blob, one.fields) for one in given]
-        return await self._handle.write(
+        return await self._write(
             commands.SaveArtifacts(
-                tenant=self._handle.tenant, session=id, artifacts=tuple(new), quota=quota
+                tenant=self._tenant, session=id, artifacts=tuple(new), quota=quota
             )
         )
 
     async def load(self, session: SessionRef) -> ArtifactList | None:
         """The set of a session in order; None when nothing was ever saved or put there."""
         id = checks.session_id(session)
-        return await self._handle.ask(
-            commands.LoadArtifacts(tenant=self._handle.tenant, session=id)
-        )
+        return await self._ask(commands.LoadArtifacts(tenant=self._tenant, session=id))
 
     async def delete(
         self,
@@ -217,11 +233,11 @@ class AsyncArtifacts:
     ) -> int:
         """Every version of a name, one of them, or the artifact with this id; how many went."""
         owner = intake.owner_of(session, user)
-        found = intake.search(self._handle.tenant, owner, name, version, id, None)
+        found = intake.search(self._tenant, owner, name, version, id, None)
         anybody = found.id is not None and owner == Owner()
-        return await self._handle.write(
+        return await self._write(
             commands.DeleteArtifacts(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 owner=None if anybody else owner,
                 name=found.name,
                 version=found.version,
@@ -234,8 +250,8 @@ class AsyncArtifacts:
         owner = intake.owner_of(session, user)
         if owner == Owner():
             raise InvalidValue("session", "name the session or the user to clear")
-        command = commands.DeleteArtifacts(tenant=self._handle.tenant, owner=owner)
-        return await self._handle.write(command)
+        command = commands.DeleteArtifacts(tenant=self._tenant, owner=owner)
+        return await self._write(command)
 
     async def _stored(
         self, name: str, data: Data | None, blob: Ref | None, fields: Fields

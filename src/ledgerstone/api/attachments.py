@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ledgerstone.api.blob_writing_async import Data, measure, upload
-from ledgerstone.api.blobs import put_blob
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.blob_writing_async import Data, measure
+from ledgerstone.api.blobs import put_blob, upload
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.commands import attachments as commands
 from ledgerstone.commands.blobs import TouchBlob
 from ledgerstone.errors import BlobNotFound, InvalidValue
@@ -22,17 +22,14 @@ INTENTS_KEPT_S = 86_400
 """Intents that no turn used are kept this long by default."""
 
 
-class AsyncAttachments:
+class AsyncAttachments(AsyncResource):
     """Two-phase references to bytes, of this store or elsewhere."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def intent(self, session: SessionRef, id: IdRef, uri: str) -> Attachment:
         """Remember that bytes will come; repeated, the earliest intent and any stamp stay."""
-        return await self._handle.write(
+        return await self._write(
             commands.RecordIntent(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 id=checks.record_id(id, "id"),
                 uri=checks.text(uri, "uri"),
@@ -45,11 +42,9 @@ class AsyncAttachments:
         The first stamp of each stays. Answers those that are known; unknown ones are left out.
         """
         command = commands.CommitAttachments(
-            tenant=self._handle.tenant,
-            session=checks.session_id(session),
-            ids=tuple(id_list(ids, "id")),
+            tenant=self._tenant, session=checks.session_id(session), ids=tuple(id_list(ids, "id"))
         )
-        return await self._handle.write(command)
+        return await self._write(command)
 
     async def put(
         self,
@@ -76,22 +71,22 @@ class AsyncAttachments:
         blob = await upload(self._handle, data, media_type=media, size_bytes=None, expected=id)
         made = await self.intent(name, blob.ref, f"blob:{blob.ref}")
         # Between the two a collector that spares nothing may have come by.
-        touch = TouchBlob(tenant=self._handle.tenant, ref=blob.ref)
-        if await self._handle.write(touch) is None:
+        touch = TouchBlob(tenant=self._tenant, ref=blob.ref)
+        if await self._write(touch) is None:
             raise BlobNotFound(blob.ref)
         return made
 
     async def list(self, session: SessionRef) -> AttachmentList:
         """All of a session, oldest first."""
-        return await self._handle.ask(
-            commands.ListAttachments(tenant=self._handle.tenant, session=checks.session_id(session))
+        return await self._ask(
+            commands.ListAttachments(tenant=self._tenant, session=checks.session_id(session))
         )
 
     async def get(self, session: SessionRef, id: IdRef) -> Attachment | None:
         """One attachment, or None."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.GetAttachment(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 id=checks.record_id(id, "id"),
             )
@@ -99,17 +94,15 @@ class AsyncAttachments:
 
     async def uncommitted(self, *, before: Time) -> AttachmentList:
         """Never used by a turn and intended at or before this time, oldest first."""
-        return await self._handle.ask(
-            commands.ListUncommitted(
-                tenant=self._handle.tenant, cutoff_us=checks.micros(before, "before")
-            )
+        return await self._ask(
+            commands.ListUncommitted(tenant=self._tenant, cutoff_us=checks.micros(before, "before"))
         )
 
     async def forget(self, session: SessionRef, id: IdRef) -> bool:
         """Remove the row; False when there was none."""
-        return await self._handle.write(
+        return await self._write(
             commands.ForgetAttachment(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 id=checks.record_id(id, "id"),
             )

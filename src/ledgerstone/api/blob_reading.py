@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
 
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
@@ -157,10 +156,10 @@ class AsyncBlobReader:
 
     async def _piece(self) -> bytes | None:
         if self._reading is None:
-            _refuse("a reader is entered first: `with` it")
+            raise Misuse("a reader is entered first: `with` it")
         if self._busy:
             # The piece of that call is lost, and the next one would not follow what was read.
-            _refuse("a read of this reader was cancelled or is going on: open another one")
+            raise Misuse("a read of this reader was cancelled or is going on: open another one")
         self._busy = True
         piece = await offload(self._reading.next)
         self._busy = False
@@ -171,9 +170,5 @@ class AsyncBlobReader:
 
     def _entered(self) -> Blob:
         if self._blob is None:
-            _refuse("a reader is entered first: `with` it")
+            raise Misuse("a reader is entered first: `with` it")
         return self._blob
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise Misuse(reason)

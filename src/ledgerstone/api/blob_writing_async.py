@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
-from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.loop_async import finish, offload
+from ledgerstone.api.loop_async import finished, offload
 from ledgerstone.blobs.uploading import Uploading
 from ledgerstone.intake import blobs as intake
 from ledgerstone.records.blobs import CHUNK_BYTES, Blob
@@ -24,23 +22,8 @@ class AsyncReadable(Protocol):
 Data: TypeAlias = intake.Data | AsyncIterable[bytes] | AsyncReadable
 
 
-async def upload(
-    handle: AsyncHandle,
-    data: Data,
-    *,
-    media_type: str | None,
-    size_bytes: int | None,
-    expected: str | None,
-) -> Blob:
+async def write_all(uploading: Uploading, data: Data) -> Blob:
     """All of the bytes, or nothing of them, also when the caller is cancelled."""
-    uploading = Uploading(
-        handle.backend,
-        lambda: handle.equipment.place,
-        handle.tenant,
-        media_type=media_type,
-        size_bytes=size_bytes,
-        expected=expected,
-    )
     try:
         stream = _stream(data)
         if stream is None:
@@ -53,7 +36,7 @@ async def upload(
     except BaseException:
         # A thread may still be at a piece of it: it ends with that one, then all goes.
         uploading.stop()
-        await asyncio.shield(finish(_abort(uploading)))
+        await finished(partial(offload, uploading.abort))
         raise
 
 
@@ -62,10 +45,6 @@ async def measure(data: Data) -> str | None:
     if _stream(data) is not None:
         return None
     return await offload(partial(intake.measure, data))
-
-
-async def _abort(uploading: Uploading) -> None:
-    await offload(uploading.abort)
 
 
 def _stream(data: Any) -> AsyncIterator[bytes] | None:
@@ -84,7 +63,7 @@ async def _of_file(file: AsyncReadable) -> AsyncIterator[bytes]:
 
 
 async def _chunked(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """As blobs.pieces.chunked."""
+    """The bytes of an async stream in chunks of CHUNK_BYTES, the last one shorter."""
     held = bytearray()
     async for given in stream:
         view = memoryview(intake.check_piece(given))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ledgerstone.api.blob_reading import AsyncBlobReader, is_sound, read_whole
-from ledgerstone.api.blob_writing_async import Data, measure, upload
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.blob_writing_async import Data, measure, write_all
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
+from ledgerstone.blobs.uploading import Uploading
 from ledgerstone.commands.blobs import GetBlob, TouchBlob
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import blobs as intake
@@ -13,11 +14,8 @@ from ledgerstone.intake.blobs import Ref
 from ledgerstone.records.blobs import Blob, BlobRef
 
 
-class AsyncBlobs:
+class AsyncBlobs(AsyncResource):
     """Content-addressed bytes. What nothing refers to goes with `admin.gc`, an hour later or so."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def put(
         self, data: Data, *, media_type: str | None = None, size_bytes: int | None = None
@@ -44,8 +42,8 @@ class AsyncBlobs:
 
     async def stat(self, ref: Ref) -> BlobRef | None:
         """Size, media type and age, or None."""
-        query = GetBlob(tenant=self._handle.tenant, ref=intake.ref_of(ref))
-        found = await self._handle.ask(query)
+        query = GetBlob(tenant=self._tenant, ref=intake.ref_of(ref))
+        found = await self._ask(query)
         return None if found is None else to_ref(found)
 
     async def exists(self, ref: Ref) -> bool:
@@ -88,3 +86,23 @@ async def put_blob(
     return await upload(
         handle, data, media_type=media_type, size_bytes=size_bytes, expected=expected
     )
+
+
+async def upload(
+    handle: AsyncHandle,
+    data: Data,
+    *,
+    media_type: str | None,
+    size_bytes: int | None,
+    expected: str | None,
+) -> Blob:
+    """Write bytes that are not there yet: all of them, or nothing."""
+    uploading = Uploading(
+        handle.backend,
+        lambda: handle.equipment.place,
+        handle.tenant,
+        media_type=media_type,
+        size_bytes=size_bytes,
+        expected=expected,
+    )
+    return await write_all(uploading, data)

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, UnsetType
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.commits import commit
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.commands.nodes import DiffBranches, ListBranches
 from ledgerstone.commands.turns import BranchMove, CommitTurn
 from ledgerstone.errors import BranchNotFound
@@ -20,11 +20,8 @@ from ledgerstone.records.nodes import Branch, Diff
 BranchList: TypeAlias = list[Branch]
 
 
-class AsyncBranches:
+class AsyncBranches(AsyncResource):
     """One lease covers all branches of a session; two workers that explore need a fork."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def create(
         self,
@@ -93,9 +90,9 @@ class AsyncBranches:
 
         BranchNotFound, SessionNotFound.
         """
-        return await self._handle.ask(
+        return await self._ask(
             DiffBranches(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 a=checks.branch_name(a),
                 b=checks.branch_name(b),
@@ -104,8 +101,8 @@ class AsyncBranches:
 
     async def list(self, session: SessionRef, *, missing: Missing = "empty") -> BranchList:
         """`main` first, then the others by name; empty for an unknown session."""
-        query = ListBranches(tenant=self._handle.tenant, session=checks.session_id(session))
-        return await self._handle.ask(query, missing)
+        query = ListBranches(tenant=self._tenant, session=checks.session_id(session))
+        return await self._ask(query, missing)
 
     async def _destination(self, session: SessionRef, to: Any) -> tuple[str | None, str | None]:
         if isinstance(to, Branch):
@@ -136,11 +133,11 @@ class AsyncBranches:
     ) -> str | None:
         target, owned = checks.bound(session, lease)
         command = CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=target,
             turn=ids.new_id(),
             kind="branch",
             guard=checks.guard(owned, expected_revision),
             branches=(move,),
         )
-        return (await commit(self._handle, stamped(command), owned)).leaf
+        return (await commit(self._handle, command, owned)).leaf

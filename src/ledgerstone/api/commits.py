@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import force_setattr, replace
 
-from ledgerstone import ids
+from ledgerstone.api.grants import own_grant, release, retake
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.commands import Guard
-from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
-from ledgerstone.commands.sessions import GetHead
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import (
     AccessDenied,
@@ -21,7 +19,6 @@ from ledgerstone.errors import (
     RevisionMoved,
     Unavailable,
 )
-from ledgerstone.intake.checks import not_ended
 from ledgerstone.ports.backend import Joining
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.turns import TurnCommitted
@@ -30,14 +27,6 @@ from ledgerstone.rules.outcomes import told
 
 REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02
-GENERATIONS = 8
-"""So often in a row may a heartbeat and a commit take a lapsed lease again before they meet."""
-
-
-def stamped(command: CommitTurn) -> CommitTurn:
-    """The command with the hash of its content; it was made just now and nobody saw it yet."""
-    force_setattr(command, "hash", turn_hash(command))
-    return command
 
 
 async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | None) -> TurnCommitted:
@@ -47,6 +36,7 @@ async def commit(handle: AsyncHandle, command: CommitTurn, lease: AnyLease | Non
     done so until its deadline. After LeaseExpired a held lease is taken again, if nobody committed
     in between.
     """
+    _stamp(command)
     if not isinstance(lease, Held):
         try:
             return await handle.backend.awrite(command)
@@ -74,6 +64,7 @@ async def join(
     backend, name = handle.backend, handle.backend.capabilities.name
     if not isinstance(backend, Joining):
         raise NotSupported("connection=", name, "only a postgresql:// store can join one")
+    _stamp(command)
     answer = await backend.ajoin(command, connection)
     if isinstance(lease, Held):
         lease.released = command.release
@@ -81,85 +72,9 @@ async def join(
     return answer
 
 
-async def retake(handle: AsyncHandle, held: Held) -> Lease:
-    """A new grant for a held lease that ran out; Fenced when somebody else was faster.
-
-    LeaseExpired when the block has ended: after that, nothing takes the lease again.
-    """
-    not_ended(held)
-    old = held.lease
-    # Derived, so that a commit and a heartbeat that both find it expired get the same grant.
-    token = ids.derive("again", old.token)
-    lease = await handle.write(
-        TakeLease(
-            tenant=handle.tenant,
-            session=old.session,
-            owner=old.owner,
-            token=token,
-            ttl_us=held.ttl_us,
-        )
-    )
-    if lease is None:
-        raise Fenced(old.session, old.fence, old.fence + 1)
-    held.granted = max(held.granted, lease.fence)
-    if held.ended:
-        # It ended after the look above, and gave back only what it knew of.
-        await release(handle, lease)
-    not_ended(held)
-    return lease
-
-
-async def own_grant(
-    handle: AsyncHandle, held: Held, token: str | None, refused: Fenced
-) -> Lease | None:
-    """The live lease, when the holder itself took it again; None when it is a stranger's.
-
-    A heartbeat and a commit may both find it expired. Who comes second meets the grant of the
-    first and must not take it for a newer owner's. `token` is the one that was refused. When that
-    grant has run out as well, it is taken once more; a lease that was broken is not.
-    """
-    lease = await handle.ask(GetLease(tenant=handle.tenant, session=held.session))
-    if lease is None:
-        return await retake(handle, held) if held.granted == refused.current else None
-    ours = [*lineage(held.token), *lineage(token or held.token)]
-    return lease if lease.token in ours else None
-
-
-def lineage(token: str) -> list[str]:
-    """The token of a grant and those of the grants that were taken again after it."""
-    found = [token]
-    for _ in range(GENERATIONS):
-        found.append(ids.derive("again", found[-1]))
-    return found
-
-
-async def give_back(handle: AsyncHandle, held: Held) -> None:
-    """Release what is held, also when a heartbeat or a commit took it again unseen."""
-    if await release(handle, held):
-        return
-    left = await handle.ask(GetLease(tenant=handle.tenant, session=held.session))
-    if left is not None and left.token in lineage(held.token):
-        await release(handle, left)
-
-
-async def release(handle: AsyncHandle, lease: AnyLease) -> bool:
-    """Give a lease back; False when it was not ours any more."""
-    grant = lease.lease if isinstance(lease, Held) else lease
-    return await handle.write(
-        ReleaseLease(
-            tenant=handle.tenant,
-            session=grant.session,
-            owner=grant.owner,
-            token=grant.token,
-            fence=grant.fence,
-        )
-    )
-
-
-async def revision_of(handle: AsyncHandle, session: str) -> int:
-    """The revision a session stands at; 0 before its first commit."""
-    head = await handle.ask(GetHead(tenant=handle.tenant, id=session))
-    return 0 if head is None else head.revision
+def _stamp(command: CommitTurn) -> None:
+    # With the hash of its content: it was made just now, and nobody saw it yet.
+    force_setattr(command, "hash", turn_hash(command))
 
 
 async def _commit_held(handle: AsyncHandle, command: CommitTurn, held: Held) -> TurnCommitted:

@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
-from ledgerstone.api_sync.handle import Handle
+from ledgerstone.api_sync.drafts import DraftNotes
 from ledgerstone.clock import monotonic_s
-from ledgerstone.commands.nodes import AnnotateNodes, NewNote
-from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.intake.checks import default_owner
-from ledgerstone.intake.content import Content
-from ledgerstone.intake.drafting import FLUSH_S, DraftBuffer
-from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.sessions import Session
+from ledgerstone.intake.drafts import FLUSH_S
 
 
-class Draft:
+class Draft(DraftNotes):
     """Chunks are kept at the first `write` after 250 ms or 2 kB.
 
     A clean exit adds the message to the turn and drops the draft with its commit. After an
     exception the draft stays: `drafts.list` finds it, `turn.adopt` or `drafts.discard` end it.
     """
 
-    def __init__(
-        self,
-        handle: Handle,
-        content: Content,
-        lease: AnyLease | None,
-        create: Session | None,
-        fields: dict[str, Any],
-    ) -> None:
-        self._handle = handle
-        self._content = content
-        self._create = create
-        self._buffer = DraftBuffer(default_owner() if lease is None else lease.owner, fields)
-        self._kept_s = monotonic_s()
-
-    @property
-    def id(self) -> str:
-        """The id the message will have."""
-        return self._buffer.id
-
-    @property
-    def text(self) -> str:
-        """Everything written so far."""
-        return self._buffer.text
-
-    def set(self, **fields: Any) -> None:
-        """Fields that are known only later, such as usage or finish_reason."""
-        self._buffer.set(fields)
+    _kept_s = 0.0
 
     def write(self, token: str) -> None:
         """Add text; what may succeed later is tried again with the next chunk."""
-        self._buffer.write(token)
-        if self._buffer.is_full or monotonic_s() - self._kept_s >= FLUSH_S:
+        self._add(token)
+        if self._is_full or monotonic_s() - self._kept_s >= FLUSH_S:
             try:
                 self._flush()
             except LedgerstoneError as error:
@@ -63,14 +30,8 @@ class Draft:
                     raise
 
     def __enter__(self) -> Draft:
-        tenant = self._handle.tenant
-        if self._create is not None:
-            self._handle.write(
-                CreateSession(
-                    tenant=tenant, session=self._create, ensure=True, parent_rule="exists"
-                )
-            )
-        self._keep(self._buffer.start())
+        self._begin()
+        self._kept_s = monotonic_s()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -79,18 +40,12 @@ class Draft:
             with suppress(LedgerstoneError):
                 self._flush()
             return
-        self._content.add(self._buffer.message())
-        self._content.extend("drop_drafts", (self._buffer.id,))
+        self._finish()
 
     def _flush(self) -> None:
         self._kept_s = monotonic_s()
-        while not self._buffer.is_kept:
-            note = self._buffer.chunk()
+        while not self._is_kept:
+            note = self._chunk()
             if note is not None:
                 self._keep(note)
-                self._buffer.sent()
-
-    def _keep(self, note: NewNote) -> None:
-        self._handle.write(
-            AnnotateNodes(tenant=self._handle.tenant, session=self._content.session, notes=(note,))
-        )
+                self._sent()

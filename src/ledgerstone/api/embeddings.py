@@ -9,20 +9,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import embeddings as commands
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.intake.embeddings import (
+    Vector,
     accepts,
     embedding_id,
     embedding_of,
     new_embedding,
     new_embeddings,
+    rounded,
 )
-from ledgerstone.intake.vectors import Vector, rounded
 from ledgerstone.records.embeddings import Embedding, Match
 from ledgerstone.records.memories import Namespace
 from ledgerstone.rules import namespaces
@@ -30,11 +31,11 @@ from ledgerstone.rules.matching import parse_filter
 from ledgerstone.rules.spaces import KIND
 
 
-class AsyncEmbeddings:
+class AsyncEmbeddings(AsyncResource):
     """Vectors with metadata. All vectors of one model have one dimension."""
 
     def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._nearest = AsyncNearest(handle)
 
     async def put(
@@ -62,30 +63,22 @@ class AsyncEmbeddings:
         return await self._put(new) if new else []
 
     async def _put(self, new: tuple[commands.NewEmbedding, ...]) -> list[Embedding]:
-        rows = await self._handle.write(
-            commands.PutEmbeddings(tenant=self._handle.tenant, embeddings=new)
-        )
+        rows = await self._write(commands.PutEmbeddings(tenant=self._tenant, embeddings=new))
         return [embedding_of(row) for row in rows]
 
     async def get(self, id: str | Embedding) -> Embedding | None:
         """One, or None."""
-        row = await self._handle.ask(
-            commands.GetEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
-        )
+        row = await self._ask(commands.GetEmbedding(tenant=self._tenant, id=embedding_id(id)))
         return None if row is None else embedding_of(row)
 
     async def delete(self, id: str | Embedding) -> bool:
         """Remove one; False when there was none."""
-        return await self._handle.write(
-            commands.DeleteEmbedding(tenant=self._handle.tenant, id=embedding_id(id))
-        )
+        return await self._write(commands.DeleteEmbedding(tenant=self._tenant, id=embedding_id(id)))
 
     async def delete_session(self, session: SessionRef) -> int:
         """Remove all of a session; how many went."""
-        return await self._handle.write(
-            commands.DeleteEmbeddings(
-                tenant=self._handle.tenant, session=checks.session_id(session)
-            )
+        return await self._write(
+            commands.DeleteEmbeddings(tenant=self._tenant, session=checks.session_id(session))
         )
 
     async def search(
@@ -106,7 +99,7 @@ class AsyncEmbeddings:
         """
         accept = partial(
             accepts,
-            session=None if session is None else checks.session_id(session),
+            session=checks.maybe_session(session),
             namespace=namespaces.check(namespace, "namespace"),
             conditions=parse_filter(filter),
         )
@@ -129,16 +122,16 @@ class AsyncEmbeddings:
     ) -> AsyncPages[Embedding]:
         """All of them by id, complete, in chunks."""
         query = commands.ListEmbeddings(
-            tenant=self._handle.tenant,
-            session=None if session is None else checks.session_id(session),
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
             model=None if model is None else ids.check_label(model, "model"),
             namespace=namespaces.check(namespace, "namespace"),
             limit=CHUNK,
         )
-        return AsyncPages(partial(self._page, query))
+        return AsyncPages(partial(self._fetch, query))
 
-    async def _page(
+    async def _fetch(
         self, query: commands.ListEmbeddings, last: Embedding | None
     ) -> list[Embedding]:
         after = query if last is None else replace(query, after=last.id)
-        return [embedding_of(row) for row in await self._handle.ask(after)]
+        return [embedding_of(row) for row in await self._ask(after)]

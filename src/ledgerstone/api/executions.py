@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle, Missing
-from ledgerstone.api.running import AsyncRunning
+from ledgerstone import ids
+from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
+from ledgerstone.codec import encode_json
 from ledgerstone.commands.executions import (
     FinishExecution,
     GetExecution,
@@ -16,21 +18,19 @@ from ledgerstone.commands.executions import (
     RetryExecution,
     StartExecution,
 )
-from ledgerstone.errors import InvalidValue
+from ledgerstone.errors import InvalidValue, LedgerstoneError
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
-from ledgerstone.intake.executions import finish_of, start_of
+from ledgerstone.intake.executions import error_text, finish_of
+from ledgerstone.records.decisions import Decision, ResumeMode
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
 
 ExecutionList: TypeAlias = list[Execution]
 
 
-class AsyncExecutions:
+class AsyncExecutions(AsyncResource):
     """What tools were called, and what came of it."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def start(
         self,
@@ -64,7 +64,7 @@ class AsyncExecutions:
             session, lease, call_id, tool, arguments, run_id, message, key, ticket, id
         )
         once, pending = checks.flag(once, "once"), checks.flag(pending, "pending")
-        return await self._handle.write(replace(command, once=once, pending=pending))
+        return await self._write(replace(command, once=once, pending=pending))
 
     def run(
         self,
@@ -107,9 +107,9 @@ class AsyncExecutions:
         The same outcome again is the first answer. Errors: ExecutionNotFound, ExecutionResolved
         for another outcome, SessionDeleted; with a lease LeaseExpired and Fenced.
         """
-        return await self._handle.write(
+        return await self._write(
             FinishExecution(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 finish=finish_of(id, result, error, duration_ms),
                 guard=checks.guard(lease, None),
             )
@@ -125,9 +125,9 @@ class AsyncExecutions:
         Errors: ExecutionNotFound, ExecutionResolved when it succeeded, ExecutionUnresolved while
         its owner lives, LeaseHeld, LeaseExpired, Fenced, TicketStale.
         """
-        return await self._handle.write(
+        return await self._write(
             RetryExecution(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
                 guard=checks.guard(lease, None),
                 later=checks.flag(later, "later"),
@@ -136,9 +136,7 @@ class AsyncExecutions:
 
     async def get(self, id: IdRef) -> Execution | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetExecution(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetExecution(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def list(
         self,
@@ -173,13 +171,13 @@ class AsyncExecutions:
         unresolved: bool,
     ) -> ExecutionList:
         query = ListExecutions(
-            tenant=self._handle.tenant,
-            session=None if session is None else checks.session_id(session),
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
             message=checks.maybe_id(message, "message"),
             run_id=checks.maybe_id(run_id, "run_id"),
             unresolved=unresolved,
         )
-        return await self._handle.ask(query, missing)
+        return await self._ask(query, missing)
 
     def _start(
         self,
@@ -195,16 +193,112 @@ class AsyncExecutions:
         id: str | None,
     ) -> StartExecution:
         bound, owned = checks.bound(session, lease)
-        return start_of(
-            self._handle.tenant,
-            bound,
-            checks.guard(owned, None),
-            call_id=call_id,
-            tool=tool,
-            arguments=arguments,
-            run_id=run_id,
-            message=message,
-            key=key,
-            ticket=ticket,
-            id=id,
+        for name, value in (("call_id", call_id), ("tool", tool)):
+            if value is None and ticket is None:
+                raise InvalidValue(name, "needed, unless a ticket is given")
+        return StartExecution(
+            tenant=self._tenant,
+            session=bound,
+            id=ids.new_id() if id is None else ids.check_id(id, "id"),
+            call_id=None if call_id is None else ids.check_id(call_id, "call_id"),
+            tool=None if tool is None else ids.check_name(tool, "tool"),
+            arguments=None if arguments is UNSET else encode_json(arguments, "arguments"),
+            key="" if key is None else ids.check_name(key, "key"),
+            message_id=checks.maybe_id(message, "message"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            ticket=checks.maybe_id(ticket, "ticket"),
+            guard=checks.guard(owned, None),
+        )
+
+
+class AsyncRunning:
+    """Made by `executions.run`; what it tells is known inside the block."""
+
+    def __init__(
+        self, handle: AsyncHandle, command: StartExecution, lease: AnyLease | None
+    ) -> None:
+        self._handle = handle
+        self._command = command
+        self._lease = lease
+        self._execution: Execution | None = None
+        self._result: Any = None
+
+    @property
+    def execution(self) -> Execution:
+        """The record, as it was when the block began."""
+        if self._execution is None:
+            raise RuntimeError("the execution begins with the block")
+        return self._execution
+
+    @property
+    def id(self) -> str:
+        return self.execution.id
+
+    @property
+    def key(self) -> str:
+        """The idempotency key to give to the tool."""
+        return self.execution.key
+
+    @property
+    def tool(self) -> str:
+        return self.execution.tool
+
+    @property
+    def arguments(self) -> Any:
+        """What was asked for, or what was approved."""
+        return self.execution.arguments
+
+    @property
+    def mode(self) -> ResumeMode | None:
+        """How an approved call goes on; None without a ticket."""
+        return self.execution.mode
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.execution.decision
+
+    @property
+    def error(self) -> Any:
+        """How it failed before, when it did."""
+        return self.execution.error
+
+    @property
+    def needs_run(self) -> bool:
+        """False when the outcome is known: do not call the tool."""
+        return not self.execution.resolved
+
+    @property
+    def result(self) -> Any:
+        """What was set, or what is known already."""
+        return self._result
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        self._result = value
+
+    async def __aenter__(self) -> AsyncRunning:
+        self._execution = await self._handle.write(self._command)
+        self._result = self._execution.result
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if not self.needs_run:
+            return
+        if error is None:
+            await self._finish(self._result, UNSET)
+        elif isinstance(error, Exception):
+            # The caller's own error is the one that helps; without an outcome it is unresolved.
+            with contextlib.suppress(LedgerstoneError):
+                await self._finish(UNSET, error_text(error))
+
+    async def _finish(self, result: Any, error: Any) -> None:
+        # The guard of now: a heartbeat may have renewed the lease since the block began.
+        await self._handle.write(
+            FinishExecution(
+                tenant=self._command.tenant,
+                finish=finish_of(self.id, result, error, None),
+                guard=checks.guard(self._lease, None),
+            )
         )

@@ -6,7 +6,7 @@ import secrets
 
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncResource
 from ledgerstone.commands import feed as queries
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, StoreClosed
@@ -20,11 +20,8 @@ CHUNK = 200
 NONCE_BITS = 32
 
 
-class AsyncFeed:
+class AsyncFeed(AsyncResource):
     """What was committed: of the tenant, or of one session."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def read(
         self,
@@ -37,7 +34,7 @@ class AsyncFeed:
 
         InvalidValue for a foreign cursor, and for a revision without a session.
         """
-        name = None if session is None else checks.session_id(session)
+        name = checks.maybe_session(session)
         wanted = checks.page_limit(limit)
         start = await self._start(after, name)
         found, _ = await self._entries(start, name, wanted + 1)
@@ -65,7 +62,7 @@ class AsyncFeed:
         Of one session by its revision. None begins at the first commit, "now" at the next.
         Ends when the store is closed. `poll_s`: look at least so often, whatever the backend says.
         """
-        name = None if session is None else checks.session_id(session)
+        name = checks.maybe_session(session)
         self._check_after(after, name)
         if not checks.seconds(poll_s, "poll_s"):
             raise InvalidValue("poll_s", "more than 0 expected")
@@ -91,18 +88,18 @@ class AsyncFeed:
         if start is not None:
             return start
         if session is None:
-            return await self._handle.ask(queries.FeedEnd(tenant=self._handle.tenant))
-        head = await self._handle.ask(GetHead(tenant=self._handle.tenant, id=session))
+            return await self._ask(queries.FeedEnd(tenant=self._tenant))
+        head = await self._ask(GetHead(tenant=self._tenant, id=session))
         return 0 if head is None else head.revision
 
     async def _entries(
         self, after: int, session: str | None, limit: int
     ) -> tuple[list[FeedEntry], int]:
         """Entries after a place, and where to go on: past what other tenants committed."""
-        tenant = self._handle.tenant
+        tenant = self._tenant
         query = queries.ReadFeed(tenant=tenant, after=after, session=session, limit=limit)
         if session is not None:
-            own = await self._handle.ask(query)
+            own = await self._ask(query)
             return own, own[-1].revision if own else after
         entries: list[FeedEntry]
         entries, end = await self._handle.backend.aread((query, queries.FeedEnd(tenant=tenant)))
@@ -115,7 +112,7 @@ class AsyncFeed:
         return replace(entry, cursor=cursor, pos=entry.pos if self._handle.operator else 0)
 
     def _scope(self, session: str | None) -> bytes:
-        return cursors.scope(self._handle.tenant, "feed", session)
+        return cursors.scope(self._tenant, "feed", session)
 
 
 class AsyncFollowing:

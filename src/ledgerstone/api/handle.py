@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ Missing: TypeAlias = Literal["empty", "raise"]
 
 
 class AsyncHandle:
-    """One tenant's way to a backend. The one that opened the backend also closes it."""
+    """A backend as one tenant sees it. The handle that opened the backend also closes it."""
 
     __slots__ = (
         "__weakref__",
@@ -95,18 +95,18 @@ class AsyncHandle:
         return AsyncHandle(self.backend, tenant, self.clock, self.equipment, self._parent or self)
 
     def close_when_forgotten(self) -> None:
-        """For who opened the backend itself: nobody else will close it."""
+        """Called by whoever opened the backend: nobody else will close it."""
         self._finalizer = weakref.finalize(self, self.backend.close)
 
     async def write(self, command: Command[A]) -> A:
-        """Its answer; OutcomeUnknown says how this very write is repeated."""
+        """Carry out a command; an OutcomeUnknown says how to repeat this very write."""
         try:
             return await self.backend.awrite(command)
         except OutcomeUnknown as unknown:
             raise told(unknown, command) from unknown
 
     async def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
-        """Each by itself: its answer, or its error in its place."""
+        """Carry out several, each by itself: its answer, or its error in its place."""
         backend = self.backend
         if not isinstance(backend, Grouping):
             return await each(self.write, commands)
@@ -115,11 +115,6 @@ class AsyncHandle:
             told(one, command) if isinstance(one, OutcomeUnknown) else one
             for command, one in zip(commands, found, strict=True)
         ]
-
-    async def page(self, query: Query[Page[A]], missing: Missing = "empty") -> Page[A]:
-        """The answer to a query for a page, which tells the limit that was applied."""
-        asked: Any = query
-        return replace(await self.ask(query, missing), limit=asked.limit)
 
     async def ask(self, query: Query[A], missing: Missing = "empty") -> A:
         """The answer to one query; SessionNotFound if it is to `raise` about an unknown session."""
@@ -136,7 +131,7 @@ class AsyncHandle:
         return answer  # type: ignore[no-any-return]
 
     def close(self) -> Backend | None:
-        """Let go: later calls raise StoreClosed. Answers the backend when it is ours to close."""
+        """Later calls raise StoreClosed. Answers the backend when it is ours to close."""
         backend, self.backend = self.backend, cast(Backend, _CLOSED)
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -144,6 +139,40 @@ class AsyncHandle:
             return None
         self.equipment.close()
         return backend
+
+
+class AsyncResource:
+    """What the namespaces of a store (`store.runs`, ...) are: calls through one handle."""
+
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+        self._ask, self._write = handle.ask, handle.write
+
+    @property
+    def _tenant(self) -> str:
+        return self._handle.tenant
+
+    async def _page(
+        self,
+        query: Query[Page[A]],
+        scope: bytes,
+        cursor: str | None,
+        place: Callable[[A], tuple[int | str, ...]],
+        missing: Missing = "empty",
+    ) -> Page[A]:
+        """A page that tells the limit that was applied, and the cursor that leads on from it.
+
+        `scope` is the list that its cursors belong to; `place` says where an item stands in it.
+        """
+        asked: Any = query
+        if cursor is not None:
+            if asked.offset:
+                raise InvalidValue("offset", "give an offset or a cursor, not both")
+            asked = replace(asked, after=self._handle.cursor_place(scope, cursor))
+        page: Page[A] = replace(await self._ask(asked, missing), limit=asked.limit)
+        if not page.has_more:
+            return page
+        return replace(page, cursor=self._handle.cursor(scope, place(page.items[-1])))
 
 
 def session_of(query: Any) -> str:
@@ -159,11 +188,7 @@ class _Closed:
     """Stands where the backend was."""
 
     def __getattr__(self, name: str) -> Any:
-        _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise StoreClosed("the store is closed: open it again")
+        raise StoreClosed("the store is closed: open it again")
 
 
 _CLOSED = _Closed()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from ledgerstone import ids
-from ledgerstone.api.acquiring import renewal
-from ledgerstone.api.commits import release
-from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.hold_async import Hold
+from ledgerstone.api.grants import release, renewal
+from ledgerstone.api.handle import AsyncResource
+from ledgerstone.api.holds import AsyncLeaseHold
 from ledgerstone.commands.leases import BreakLease, GetLease, TakeLease
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
@@ -16,11 +15,8 @@ from ledgerstone.intake.checks import SessionRef
 from ledgerstone.records.leases import TTL_S, AnyLease, Held, Lease
 
 
-class AsyncLeases:
+class AsyncLeases(AsyncResource):
     """Ownership of sessions, proved by a fence that only rises."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def take(
         self,
@@ -36,11 +32,11 @@ class AsyncLeases:
         off. `reenter`: the same owner gets the fence and token of its live lease again, with a
         later end. Errors: SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
+        return await self._write(
             TakeLease(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
-                owner=_owner(owner),
+                owner=checks.owner_id(owner),
                 token=ids.new_id(),
                 ttl_us=checks.span_us(ttl_s, "ttl_s"),
                 reenter=checks.flag(reenter, "reenter"),
@@ -64,12 +60,16 @@ class AsyncLeases:
         """
         ttl_us = checks.span_us(ttl_s, "ttl_s")
         if ttl_us == 0:
-            raise InvalidValue("ttl_s", "nobody can hold a lease of no length")
-        return Hold(
+            raise InvalidValue("ttl_s", "must be greater than 0")
+        return AsyncLeaseHold(
             self._handle,
-            checks.session_id(session),
-            owner=_owner(owner),
-            ttl_us=ttl_us,
+            TakeLease(
+                tenant=self._tenant,
+                session=checks.session_id(session),
+                owner=checks.owner_id(owner),
+                token=ids.new_id(),
+                ttl_us=ttl_us,
+            ),
             wait_s=checks.seconds(wait_s, "wait_s"),
             heartbeat=checks.flag(heartbeat, "heartbeat"),
         )
@@ -85,7 +85,7 @@ class AsyncLeases:
         ttl_us = given.expires_us - given.claimed_us
         if ttl_s is not None:
             ttl_us = checks.span_us(ttl_s, "ttl_s")
-        renewed = await self._handle.write(renewal(self._handle.tenant, given, ttl_us))
+        renewed = await self._write(renewal(self._tenant, given, ttl_us))
         if isinstance(lease, Held):
             lease.lease = renewed
         return renewed
@@ -99,9 +99,7 @@ class AsyncLeases:
 
     async def get(self, session: SessionRef) -> Lease | None:
         """The live lease of a session, or None."""
-        return await self._handle.ask(
-            GetLease(tenant=self._handle.tenant, session=checks.session_id(session))
-        )
+        return await self._ask(GetLease(tenant=self._tenant, session=checks.session_id(session)))
 
     async def break_(
         self, session: SessionRef, *, by: str, reason: str, fence: int | None = None
@@ -111,19 +109,15 @@ class AsyncLeases:
         Answers the lease that was broken, None when none lived. `fence`: only the lease with that
         fence; LeaseMoved, and nothing happens, when another one lives. SessionNotFound.
         """
-        return await self._handle.write(
+        return await self._write(
             BreakLease(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 by=checks.text(by, "by"),
                 reason=checks.text(reason, "reason"),
                 fence=None if fence is None else checks.whole(fence, "fence"),
             )
         )
-
-
-def _owner(owner: str | None) -> str:
-    return checks.default_owner() if owner is None else ids.check_id(owner, "owner")
 
 
 def _lease(lease: AnyLease) -> Lease:

@@ -9,14 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncHandle, AsyncResource
 from ledgerstone.api.nearest import AsyncNearest
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import memories as commands
 from ledgerstone.commands.memories import MemoryName
 from ledgerstone.intake import checks
+from ledgerstone.intake.embeddings import Vector, rounded
 from ledgerstone.intake.memories import batch_changes, memory_name, namespace_text, new_memory
-from ledgerstone.intake.vectors import Vector, rounded
 from ledgerstone.records.embeddings import VectorRow
 from ledgerstone.records.memories import Forget, Memory, Namespace, Remember
 from ledgerstone.rules import namespaces
@@ -26,11 +26,11 @@ from ledgerstone.rules.memories import KIND, name_of
 GROWTH = 4
 
 
-class AsyncMemories:
+class AsyncMemories(AsyncResource):
     """What an agent knows beyond one conversation. What has ended looks absent."""
 
     def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
+        super().__init__(handle)
         self._nearest = AsyncNearest(handle)
 
     async def put(
@@ -50,37 +50,27 @@ class AsyncMemories:
         vectors have another dimension.
         """
         new = new_memory(
-            namespace,
-            key,
-            value,
-            ttl_s=ttl_s,
-            vector=vector,
-            model=model,
-            if_absent=if_absent,
+            namespace, key, value, ttl_s=ttl_s, vector=vector, model=model, if_absent=if_absent
         )
-        return await self._handle.write(commands.PutMemory(tenant=self._handle.tenant, memory=new))
+        return await self._write(commands.PutMemory(tenant=self._tenant, memory=new))
 
     async def get(self, namespace: Namespace, key: str, *, touch: bool = False) -> Memory | None:
         """One, or None. `touch`: its time to live begins anew."""
         name = memory_name(namespace, key)
         if checks.flag(touch, "touch"):
-            return await self._handle.write(
-                commands.TouchMemory(
-                    tenant=self._handle.tenant, namespace=name.namespace, key=name.key
-                )
+            return await self._write(
+                commands.TouchMemory(tenant=self._tenant, namespace=name.namespace, key=name.key)
             )
         return (await self._get((name,)))[0]
 
     async def _get(self, names: tuple[MemoryName, ...]) -> list[Memory | None]:
-        return await self._handle.ask(commands.GetMemories(tenant=self._handle.tenant, names=names))
+        return await self._ask(commands.GetMemories(tenant=self._tenant, names=names))
 
     async def delete(self, namespace: Namespace, key: str) -> bool:
         """Remove one; False when there was none."""
         name = memory_name(namespace, key)
-        return await self._handle.write(
-            commands.DeleteMemory(
-                tenant=self._handle.tenant, namespace=name.namespace, key=name.key
-            )
+        return await self._write(
+            commands.DeleteMemory(tenant=self._tenant, namespace=name.namespace, key=name.key)
         )
 
     async def batch(self, changes: Iterable[Remember | Forget]) -> list[Memory | bool]:
@@ -88,20 +78,18 @@ class AsyncMemories:
         given = batch_changes(changes)
         if not given:
             return []
-        return await self._handle.write(
-            commands.ChangeMemories(tenant=self._handle.tenant, changes=given)
-        )
+        return await self._write(commands.ChangeMemories(tenant=self._tenant, changes=given))
 
     def iter(self, prefix: Namespace = ()) -> AsyncPages[Memory]:
         """Everything at or below a namespace, by namespace and key, complete, in chunks."""
         query = commands.SearchMemories(
-            tenant=self._handle.tenant, namespace=namespace_text(prefix, "prefix"), limit=CHUNK
+            tenant=self._tenant, namespace=namespace_text(prefix, "prefix"), limit=CHUNK
         )
-        return AsyncPages(partial(self._page, query))
+        return AsyncPages(partial(self._fetch, query))
 
-    async def _page(self, query: commands.SearchMemories, last: Memory | None) -> list[Memory]:
+    async def _fetch(self, query: commands.SearchMemories, last: Memory | None) -> list[Memory]:
         after = None if last is None else MemoryName(namespaces.join(last.namespace), last.key)
-        return await self._handle.ask(replace(query, after=after))
+        return await self._ask(replace(query, after=after))
 
     async def search(
         self,
@@ -125,9 +113,9 @@ class AsyncMemories:
         if vector is not None:
             near = await self._near(below, rounded(vector), model, conditions, offset + limit)
             return near[offset : offset + limit]
-        return await self._handle.ask(
+        return await self._ask(
             commands.SearchMemories(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 namespace=below,
                 filter=encode_filter(conditions),
                 limit=limit,
@@ -175,9 +163,9 @@ class AsyncMemories:
         """Namespaces that hold something, in order: at or below `match`, ending with `suffix`,
         cut to so many segments.
         """
-        return await self._handle.ask(
+        return await self._ask(
             commands.ListNamespaces(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 prefix=namespace_text(match, "match"),
                 suffix=namespaces.split(namespace_text(suffix, "suffix")),
                 max_depth=None if max_depth is None else checks.positive(max_depth, "max_depth"),
@@ -188,8 +176,6 @@ class AsyncMemories:
 
     async def sweep(self, limit: int = 1000) -> int:
         """Remove at most so many that have ended; how many went."""
-        return await self._handle.write(
-            commands.SweepMemories(
-                tenant=self._handle.tenant, limit=checks.positive(limit, "limit")
-            )
+        return await self._write(
+            commands.SweepMemories(tenant=self._tenant, limit=checks.positive(limit, "limit"))
         )

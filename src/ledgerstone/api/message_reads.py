@@ -1,34 +1,36 @@
-"""The reading half of store.messages."""
+"""The reading half of store.messages: what was said, and what of it is sent to a model."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, get_args
 
 from msgspec.structs import replace
 
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
 from ledgerstone.commands import nodes as queries
-from ledgerstone.commands.context import FindCompaction
-from ledgerstone.commands.sessions import GetSession
-from ledgerstone.errors import InvalidValue, SessionNotFound
+from ledgerstone.commands.context import FindCompaction, ReadContext
+from ledgerstone.commands.sessions import GetDocument, GetSession
+from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
+from ledgerstone.intake.compaction import checked_count, checked_prune, context_limit
+from ledgerstone.records.context import Context, Prune
+from ledgerstone.records.document import read_document
 from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.sessions import Page, SeqRange
+from ledgerstone.rules.context import Count, build, estimate
 
 MessageList: TypeAlias = list[Message]
 ORDERS = ("seq", "-seq")
+VISIBILITIES = get_args(Visibility)
 
 
-class AsyncMessageReads:
+class AsyncMessageReads(AsyncResource):
     """Paths, pages and single messages; absence is None or empty, never an error.
 
     With `missing="raise"` an unknown session is SessionNotFound.
     """
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def last(
         self,
@@ -80,14 +82,14 @@ class AsyncMessageReads:
         `iter` are the complete reads. InvalidValue for a foreign cursor, a limit below 1 or a
         negative offset.
         """
-        target, tenant = checks.session_id(session), self._handle.tenant
+        target, tenant = checks.session_id(session), self._tenant
         checks.one_of(missing, get_args(Missing), "missing")
         query = queries.ListMessages(
             tenant=tenant,
             session=target,
             branch=checks.branch_name(branch),
             run_id=checks.maybe_id(run_id, "run_id"),
-            visibility=_visibility(visibility),
+            visibility=checks.maybe_one_of(visibility, VISIBILITIES, "visibility"),
             deleted=checks.flag(deleted, "deleted"),
             newest_first=checks.one_of(order, ORDERS, "order") == "-seq",
             limit=checks.page_limit(limit),
@@ -100,7 +102,7 @@ class AsyncMessageReads:
         if cursor is not None:
             key, incarnation = await self._cursor_key(target, filters, cursor, offset)
             query = replace(query, after=key)
-            page: Page[Message] = await self._handle.page(query, missing)
+            page: Page[Message] = await self._ask(query, missing)
         else:
             found, page = await self._handle.backend.aread(
                 (GetSession(tenant=tenant, id=target), query)
@@ -108,7 +110,7 @@ class AsyncMessageReads:
             if found is None and missing == "raise":
                 raise SessionNotFound(target)
             incarnation = 0 if found is None else found.incarnation
-            page = replace(page, limit=query.limit)
+        page = replace(page, limit=query.limit)
         if not page.has_more:
             return page
         scope = self._scope(target, filters, incarnation)
@@ -147,9 +149,9 @@ class AsyncMessageReads:
     ) -> MessageList:
         """Messages of the main path by inclusive position, from 1."""
         wanted = SeqRange(first, last)
-        return await self._handle.ask(
+        return await self._ask(
             queries.ReadRange(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 first=wanted.first,
                 last=wanted.last,
@@ -161,11 +163,11 @@ class AsyncMessageReads:
         """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
         if session is None and isinstance(id, Message) and id.session:
             session = id.session
-        return await self._handle.ask(
+        return await self._ask(
             queries.GetMessage(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
             )
         )
 
@@ -173,9 +175,9 @@ class AsyncMessageReads:
         self, session: SessionRef, *, branch: str = "main", missing: Missing = "empty"
     ) -> int:
         """How many live messages the path has."""
-        return await self._handle.ask(
+        return await self._ask(
             queries.CountMessages(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
             ),
@@ -190,19 +192,87 @@ class AsyncMessageReads:
             if found is None:
                 return []
             session = found.session
-        return await self._handle.ask(
-            queries.GetVersions(
-                tenant=self._handle.tenant, session=checks.session_id(session), id=name
-            )
+        return await self._ask(
+            queries.GetVersions(tenant=self._tenant, session=checks.session_id(session), id=name)
         )
 
     async def latest_compaction(
         self, session: SessionRef, *, missing: Missing = "empty"
     ) -> Message | None:
         """The newest compaction request of the session, or None."""
-        query = FindCompaction(tenant=self._handle.tenant, session=checks.session_id(session))
-        found = await self._handle.ask(query, missing)
+        query = FindCompaction(tenant=self._tenant, session=checks.session_id(session))
+        found = await self._ask(query, missing)
         return None if found is None else found.newest
+
+    async def context(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        at: IdRef | None = None,
+        budget_tokens: int | None = None,
+        count: Count | None = None,
+        prune: Prune | bool | None = None,
+        keep_system: bool = True,
+        missing: Missing = "empty",
+    ) -> Context:
+        """The messages to send now: leading system messages, the newest summary, the tail.
+
+        Nothing that is stored changes. `prune` leaves old tool outputs out (True: as `Prune()`
+        says); then whole messages go, oldest first, until `budget_tokens` are met: never a tool
+        call without its results, the summary, a system message or the newest message.
+        `count(message)` says how many tokens one takes; without it they are estimated from the
+        length of the text. InvalidValue when the budget cannot be met.
+        """
+        if budget_tokens is not None:
+            checks.positive(budget_tokens, "budget_tokens")
+        checked_count(count)
+        wanted = checked_prune(prune)
+        checks.flag(keep_system, "keep_system")
+        rows = await self._ask(
+            ReadContext(
+                tenant=self._tenant,
+                session=checks.session_id(session),
+                branch=checks.branch_name(branch),
+                at=checks.maybe_id(at, "at"),
+            ),
+            missing,
+        )
+        return build(
+            rows,
+            keep_system=keep_system,
+            prune=wanted,
+            budget_tokens=budget_tokens,
+            count=count or estimate,
+        )
+
+    async def should_compact(
+        self,
+        session: SessionRef,
+        *,
+        branch: str = "main",
+        used_tokens: int | None = None,
+        count: Count | None = None,
+    ) -> bool:
+        """Whether the context has grown beyond what the session's own settings allow.
+
+        They are in the `config` of its document: `auto_compact`, `auto_compact_threshold` and
+        `max_context_length`; False while the first is off or the last is 0. `used_tokens` is what
+        the provider counted last, otherwise the context is counted. InvalidValue for settings
+        that make no sense.
+        """
+        checked_count(count)
+        if used_tokens is not None:
+            checks.whole(used_tokens, "used_tokens")
+        target = checks.session_id(session)
+        data = await self._ask(GetDocument(tenant=self._tenant, session=target, name="document"))
+        limit = None if data is None else context_limit(_config(data, target))
+        if limit is None:
+            return False
+        if used_tokens is None:
+            found = await self.context(target, branch=branch, count=count)
+            used_tokens = found.tokens
+        return used_tokens >= limit
 
     async def _path(
         self,
@@ -212,9 +282,9 @@ class AsyncMessageReads:
         missing: Missing = "empty",
         **options: Any,
     ) -> MessageList:
-        return await self._handle.ask(
+        return await self._ask(
             queries.ReadMessages(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
@@ -229,17 +299,18 @@ class AsyncMessageReads:
         """The key in a cursor of this list, and the incarnation it was made under."""
         if offset:
             raise InvalidValue("offset", "give an offset or a cursor, not both")
-        found = await self._handle.ask(GetSession(tenant=self._handle.tenant, id=session))
+        found = await self._ask(GetSession(tenant=self._tenant, id=session))
         incarnation = 0 if found is None else found.incarnation
         scope = self._scope(session, filters, incarnation)
         seq, place = self._handle.cursor_place(scope, cursor)
         return (seq, place), incarnation
 
     def _scope(self, session: str, filters: tuple[Any, ...], incarnation: int) -> bytes:
-        return cursors.scope(self._handle.tenant, "messages", session, *filters, incarnation)
+        return cursors.scope(self._tenant, "messages", session, *filters, incarnation)
 
 
-def _visibility(value: str | None) -> Visibility | None:
-    if value is None:
-        return None
-    return cast(Visibility, checks.one_of(value, get_args(Visibility), "visibility"))
+def _config(data: bytes, session: str) -> object:
+    try:
+        return read_document(data)["config"]
+    except ValueError as error:
+        raise Corrupt("documents", session, "document", str(error)) from None

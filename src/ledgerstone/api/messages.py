@@ -6,29 +6,27 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.context import AsyncContexts
-from ledgerstone.api.message_reads import MessageList
-from ledgerstone.api.replacing import Plan, replace_list
+from ledgerstone.api.commits import commit
+from ledgerstone.api.message_reads import AsyncMessageReads, MessageList
+from ledgerstone.api.replacements import ListReplacement, replace_list
 from ledgerstone.commands.context import FindCompaction
-from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
 from ledgerstone.errors import MessageNotFound
 from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named, blobs_of_patch
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
-from ledgerstone.intake.session_fields import new_session
+from ledgerstone.intake.sessions import ensuring, new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import TurnCommitted
 
 
-class AsyncMessages(AsyncContexts):
+class AsyncMessages(AsyncMessageReads):
     """What was said."""
 
     async def append(
@@ -49,14 +47,11 @@ class AsyncMessages(AsyncContexts):
         LeaseHeld, LeaseExpired, Fenced, RevisionMoved, InvalidValue.
         """
         target, owned = checks.bound(session, lease)
-        tenant = self._handle.tenant
+        tenant = self._tenant
         made = new_session(tenant, target, create)
         if not messages:
             if made is not None:
-                ensure = CreateSession(
-                    tenant=tenant, session=made, ensure=True, parent_rule="exists"
-                )
-                await self._handle.write(ensure)
+                await self._write(ensuring(made))
             return []
         given = bodies.to_messages(messages)
         turn, nodes = bodies.message_nodes(given, checks.maybe_id(run_id, "run_id"))
@@ -72,7 +67,7 @@ class AsyncMessages(AsyncContexts):
             nodes=tuple(nodes),
             blobs=all_named(one.body for one in given),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         pairs = zip(nodes, answer.placed, strict=True)
         return bodies.placed_messages(target, given, pairs)
 
@@ -98,14 +93,14 @@ class AsyncMessages(AsyncContexts):
         Errors: as append, and LeafMoved when `expected_leaf` does not hold.
         """
         target, owned = checks.bound(session, lease)
-        plan = Plan(
+        plan = ListReplacement(
             kind="replace",
             session=target,
             branch=checks.branch_name(branch),
             lease=owned,
             expected_revision=expected_revision,
             expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
-            create=new_session(self._handle.tenant, target, create),
+            create=new_session(self._tenant, target, create),
             run_id=checks.maybe_id(run_id, "run_id"),
         )
         start = checks.maybe_id(after, "after")
@@ -123,9 +118,10 @@ class AsyncMessages(AsyncContexts):
         """Take the newest n messages off the path; they stay readable by id. Oldest first."""
         rewind = Rewind(pop=checks.positive(n, "n"))
         target, owned = checks.bound(session, lease)
-        command = self._command("pop", target, owned, expected_revision)
-        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
-        answer = await commit(self._handle, stamped(command), owned)
+        name = checks.branch_name(branch)
+        answer = await self._commit(
+            "pop", target, owned, expected_revision, branch=name, rewind=rewind
+        )
         if not answer.affected:
             return []
         newest = answer.affected[-1]
@@ -142,9 +138,10 @@ class AsyncMessages(AsyncContexts):
         """Supersede the whole path; answers how many messages left it. SessionNotFound."""
         rewind = Rewind(to=None, supersede=True)
         target, owned = checks.bound(session, lease)
-        command = self._command("clear", target, owned, expected_revision)
-        command = replace(command, branch=checks.branch_name(branch), rewind=rewind)
-        answer = await commit(self._handle, stamped(command), owned)
+        name = checks.branch_name(branch)
+        answer = await self._commit(
+            "clear", target, owned, expected_revision, branch=name, rewind=rewind
+        )
         return answer.superseded
 
     async def amend(
@@ -162,12 +159,11 @@ class AsyncMessages(AsyncContexts):
         """
         name = checks.record_id(id, "id")
         target, owned = self._bound(id, session, lease)
-        patch = bodies.amendment_patch(fields)
-        command = self._command("amend", target, owned, expected_revision)
-        amendments = (Amendment(name, patch, bodies.salt()),)
-        named = tuple(dict.fromkeys(blobs_of_patch(fields)))
-        command = replace(command, amendments=amendments, blobs=named)
-        await commit(self._handle, stamped(command), owned)
+        change = Amendment(name, bodies.amendment_patch(fields), bodies.salt())
+        blobs = tuple(dict.fromkeys(blobs_of_patch(fields)))
+        await self._commit(
+            "amend", target, owned, expected_revision, amendments=(change,), blobs=blobs
+        )
         found = await self.get(name, session=target)
         if found is None:
             raise MessageNotFound(name)
@@ -187,9 +183,9 @@ class AsyncMessages(AsyncContexts):
         found = await self.get(name, session=target)
         if found is None or found.deleted_us is not None:
             return False
-        command = self._command("tombstone", target, owned, expected_revision)
-        command = replace(command, tombstones=(name,))
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await self._commit(
+            "tombstone", target, owned, expected_revision, tombstones=(name,)
+        )
         return bool(answer.affected)
 
     async def compact(
@@ -213,10 +209,8 @@ class AsyncMessages(AsyncContexts):
         """
         target, owned = checks.bound(session, lease)
         name, start = checks.branch_name(branch), checks.maybe_id(tail_start, "tail_start")
-        point = await self._handle.ask(
-            FindCompaction(
-                tenant=self._handle.tenant, session=target, branch=name, tail_start=start
-            )
+        point = await self._ask(
+            FindCompaction(tenant=self._tenant, session=target, branch=name, tail_start=start)
         )
         before = None if point is None else point.newest
         pair = compaction_pair(summary, start, before, instruction, fields)
@@ -234,13 +228,20 @@ class AsyncMessages(AsyncContexts):
             session = lease
         return checks.bound(checks.session_of(id, None) if session is None else session, lease)
 
-    def _command(
-        self, kind: str, session: str, lease: AnyLease | None, expected_revision: int | None
-    ) -> CommitTurn:
-        return CommitTurn(
-            tenant=self._handle.tenant,
+    async def _commit(
+        self,
+        kind: str,
+        session: str,
+        lease: AnyLease | None,
+        expected_revision: int | None,
+        **changes: Any,
+    ) -> TurnCommitted:
+        command = CommitTurn(
+            tenant=self._tenant,
             session=session,
             turn=ids.new_id(),
             kind=kind,
             guard=checks.guard(lease, expected_revision),
+            **changes,
         )
+        return await commit(self._handle, command, lease)

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ledgerstone.api.handle import AsyncHandle
+from ledgerstone.api.handle import AsyncResource
 from ledgerstone.api.loop_async import offload
 from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVectors
 from ledgerstone.ports.vectors import Accept, NearStore
@@ -32,11 +32,8 @@ READ_BYTES = 8 * 1024 * 1024
 READ_ROWS = 4096
 
 
-class AsyncNearest:
+class AsyncNearest(AsyncResource):
     """Searches over the spaces of a tenant."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def search(
         self,
@@ -70,7 +67,7 @@ class AsyncNearest:
         return _best(found, count)
 
     async def _spaces(self) -> list[Space]:
-        return await self._handle.ask(self._all)
+        return await self._ask(self._all)
 
     async def _nearest(
         self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
@@ -79,7 +76,7 @@ class AsyncNearest:
         if near is not None:
             return near
         if space.count * space.dimension * FLOAT_BYTES > KEPT_BYTES:
-            self._handle.equipment.indexes.pop((self._handle.tenant, space.model), None)
+            self._handle.equipment.indexes.pop((self._tenant, space.model), None)
             return await self._in_blocks(space, kind, query, count, accept)
         followed = self._kept(space.model)
         await self._follow(followed, space)
@@ -90,7 +87,7 @@ class AsyncNearest:
         self, space: Space, kind: str, query: Sequence[float], count: int, accept: Accept
     ) -> Found | None:
         """By an index in the database; None when that does not find enough, or is not worth it."""
-        backend, tenant = self._handle.backend, self._handle.tenant
+        backend, tenant = self._handle.backend, self._tenant
         if space.count < STORE_ROWS or not isinstance(backend, NearStore):
             return None
         engine = await offload(lambda: self._handle.equipment.engine)
@@ -110,9 +107,7 @@ class AsyncNearest:
         """Bring an index up to date; `space` is what was read last."""
         rows_max = _rows_max(space)
         while (after := followed.missing(space)) is not None:
-            read = ReadVectors(
-                tenant=self._handle.tenant, model=space.model, after=after, limit=rows_max
-            )
+            read = ReadVectors(tenant=self._tenant, model=space.model, after=after, limit=rows_max)
             spaces, rows = await self._handle.backend.aread((self._all, read))
             space = _named(spaces, space.model) or space
             complete = len(rows) < rows_max
@@ -122,7 +117,7 @@ class AsyncNearest:
 
     async def _compare(self, followed: Followed, space: Space) -> Space:
         """Something was dropped: keep what is still there."""
-        names = ListVectorNames(tenant=self._handle.tenant, model=space.model)
+        names = ListVectorNames(tenant=self._tenant, model=space.model)
         spaces, there = await self._handle.backend.aread((self._all, names))
         space = _named(spaces, space.model) or space
         await offload(partial(followed.keep, space, there))
@@ -135,9 +130,7 @@ class AsyncNearest:
         best: dict[str, tuple[float, VectorRow]] = {}
         after, rows_max = 0, _rows_max(space)
         while True:
-            read = ReadVectors(
-                tenant=self._handle.tenant, model=space.model, after=after, limit=rows_max
-            )
+            read = ReadVectors(tenant=self._tenant, model=space.model, after=after, limit=rows_max)
             spaces, rows = await self._handle.backend.aread((self._all, read))
             now = _named(spaces, space.model) or space
             block = Followed(self._handle.equipment.engine)
@@ -153,11 +146,11 @@ class AsyncNearest:
 
     @property
     def _all(self) -> ListSpaces:
-        return ListSpaces(tenant=self._handle.tenant)
+        return ListSpaces(tenant=self._tenant)
 
     def _kept(self, model: str) -> Followed:
         """The index of a space, as the most recently used one."""
-        equipment, key = self._handle.equipment, (self._handle.tenant, model)
+        equipment, key = self._handle.equipment, (self._tenant, model)
         found: Followed | None = equipment.indexes.pop(key, None)
         # Two threads may make one each: the later stays, and both are right.
         equipment.indexes[key] = found = found or Followed(equipment.engine)
@@ -169,7 +162,7 @@ class AsyncNearest:
         for key in list(indexes):
             if total <= KEPT_BYTES and len(indexes) <= INDEXES_MAX:
                 return
-            if key != (self._handle.tenant, model):
+            if key != (self._tenant, model):
                 gone = indexes.pop(key, None)
                 total -= 0 if gone is None else gone.size_bytes
 

@@ -8,14 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.graphs import (
-    WantedGraph,
-    new_graph_nodes,
-    replace_graph,
-)
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.commits import commit
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
+from ledgerstone.api.replacements import WantedGraph, new_graph_nodes, replace_graph
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
@@ -23,7 +19,7 @@ from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import id_list
-from ledgerstone.intake.session_fields import new_session
+from ledgerstone.intake.sessions import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note
@@ -37,11 +33,8 @@ PARENT_MISSING = ("error", "root")
 _GIVEN = {"id", "kind", "body", "parent", "label", "run_id", "meta", "values", "created_us"}
 
 
-class AsyncNodes:
+class AsyncNodes(AsyncResource):
     """Entries of the graph."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def append(
         self,
@@ -68,12 +61,12 @@ class AsyncNodes:
         given = [_to_node(node) for node in nodes]
         made = [_new_node(node, checks.flag(on_path, "on_path")) for node in given]
         command = CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=target,
             turn=ids.new_id(),
             kind="append",
             guard=checks.guard(owned, expected_revision),
-            create=new_session(self._handle.tenant, target, create),
+            create=new_session(self._tenant, target, create),
             parent_rule="exists",
             branch=checks.branch_name(branch),
             nodes=tuple(made),
@@ -81,7 +74,7 @@ class AsyncNodes:
             values=tuple(bodies.new_value(value) for value in values),
             blobs=all_named(node.body for node in given if isinstance(node, Message)),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return [
             _placed(target, node, new, place)
             for node, new, place in zip(given, made, answer.placed, strict=True)
@@ -121,7 +114,7 @@ class AsyncNodes:
             leaf=end,
             lease=owned,
             expected_revision=expected_revision,
-            create=new_session(self._handle.tenant, target, create),
+            create=new_session(self._tenant, target, create),
         )
         return await replace_graph(self._handle, wanted)
 
@@ -129,9 +122,9 @@ class AsyncNodes:
         self, session: SessionRef, id: IdRef, *, notes: bool = False, resolve: bool = False
     ) -> Node | None:
         """One live node, on request with its notes and the values it refers to; or None."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.GetNode(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 id=checks.record_id(id, "id"),
                 notes=checks.flag(notes, "notes"),
@@ -141,8 +134,8 @@ class AsyncNodes:
 
     async def find(self, id: IdRef) -> list[Node]:
         """Live nodes with this id in any session of the tenant: copies keep their ids."""
-        return await self._handle.ask(
-            commands.FindNodes(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
+        return await self._ask(
+            commands.FindNodes(tenant=self._tenant, id=checks.record_id(id, "id"))
         )
 
     def iter(
@@ -163,23 +156,23 @@ class AsyncNodes:
         """Live nodes of a session or of the whole tenant, complete, in chunks."""
         most = None if limit is None else checks.positive(limit, "limit")
         chunk = CHUNK if most is None else min(most, CHUNK)
-        fixed: dict[str, Any] = {
-            "tenant": self._handle.tenant,
-            "session": None if session is None else checks.session_id(session),
-            "kind": None if kind is None else ids.check_name(kind, "kind"),
-            "label": None if label is None else ids.check_label(label, "label"),
-            "run_id": checks.maybe_id(run_id, "run_id"),
-            "meta_contains": check_filter(meta_contains, "meta_contains"),
-            "before_id": checks.maybe_id(before_id, "before_id"),
-            "order": checks.one_of(order, ORDERS, "order"),
-            "limit": chunk,
-            "notes": checks.flag(notes, "notes"),
-            "resolve": checks.flag(resolve, "resolve"),
-        }
+        query = commands.ListNodes(
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
+            kind=None if kind is None else ids.check_name(kind, "kind"),
+            label=None if label is None else ids.check_label(label, "label"),
+            run_id=checks.maybe_id(run_id, "run_id"),
+            meta_contains=check_filter(meta_contains, "meta_contains"),
+            before_id=checks.maybe_id(before_id, "before_id"),
+            order=checks.one_of(order, ORDERS, "order"),
+            limit=chunk,
+            notes=checks.flag(notes, "notes"),
+            resolve=checks.flag(resolve, "resolve"),
+        )
 
         async def fetch(after: Node | None) -> list[Node]:
             key = None if after is None else (after.id, after.session, after.ord)
-            return await self._handle.ask(commands.ListNodes(**fixed, after=key), missing)
+            return await self._ask(replace(query, after=key), missing)
 
         return AsyncPages(fetch, chunk=chunk, limit=most)
 
@@ -194,9 +187,9 @@ class AsyncNodes:
         missing: Missing = "empty",
     ) -> list[Node]:
         """Live nodes from the root to a node or a branch's leaf; `limit`: the newest of them."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.ReadPath(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 branch=checks.branch_name(branch),
                 at=checks.maybe_id(at, "at"),
@@ -225,9 +218,9 @@ class AsyncNodes:
             raise InvalidValue("notes", f"an object expected, got {type(notes).__name__}")
         kept = tuple(bodies.new_value(value) for value in values)
         refs = [value.digest for value in kept]
-        return await self._handle.write(
+        return await self._write(
             commands.AnnotateNodes(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 notes=tuple(bodies.new_note(node, key, body, refs) for key, body in notes.items()),
                 values=kept,
@@ -239,9 +232,9 @@ class AsyncNodes:
         self, session: SessionRef, nodes: Iterable[IdRef], *, prefix: str = ""
     ) -> dict[str, dict[str, Note]]:
         """Notes of several nodes: node id, then key, in key order."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.GetNotes(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 nodes=tuple(id_list(nodes, "node")),
                 prefix=ids.check_label(prefix, "prefix"),
@@ -250,9 +243,9 @@ class AsyncNodes:
 
     async def values(self, session: SessionRef, digests: Iterable[str]) -> dict[str, bytes]:
         """Values by their SHA-256; missing ones are absent."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.GetValues(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 digests=checks.digests(digests, "digests"),
             )
@@ -272,14 +265,14 @@ class AsyncNodes:
         if not hidden:
             return 0
         command = CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=target,
             turn=ids.new_id(),
             kind="tombstone",
             guard=checks.guard(owned, expected_revision),
             tombstones=hidden,
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         return len(answer.affected)
 
 

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
+from msgspec.structs import astuple
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.commands.executions import ListLost
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
-from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.runs import (
     checked_run,
-    cursor_scope,
     run_changes,
     run_fields,
     run_filter,
     run_guard,
-    run_status,
 )
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.recovery import Recovery
-from ledgerstone.records.runs import Run, RunTree
+from ledgerstone.records.runs import RUN_STATUSES, Run, RunTree
 from ledgerstone.records.sessions import Page
 
 Recoveries: TypeAlias = list[Recovery]
 
 
-class AsyncRuns:
+class AsyncRuns(AsyncResource):
     """Runs of this tenant."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def create(
         self,
@@ -59,16 +53,14 @@ class AsyncRuns:
         run = Run(
             id=ids.new_id() if id is None else checks.record_id(id, "id"),
             session=checks.session_id(session),
-            status=run_status(status),
+            status=checks.one_of(status, RUN_STATUSES, "status"),
             **run_fields(given),
         )
-        return await self._handle.write(PutRun(tenant=self._handle.tenant, run=run))
+        return await self._write(PutRun(tenant=self._tenant, run=run))
 
     async def put(self, run: Run) -> Run:
         """Create or overwrite a run; IllegalTransition, SessionNotFound."""
-        return await self._handle.write(
-            PutRun(tenant=self._handle.tenant, run=checked_run(run), upsert=True)
-        )
+        return await self._write(PutRun(tenant=self._tenant, run=checked_run(run), upsert=True))
 
     async def update(
         self,
@@ -83,9 +75,9 @@ class AsyncRuns:
         Errors: RunNotFound, IllegalTransition, LeaseHeld, LeaseExpired, Fenced, RevisionMoved,
         SessionDeleted, SessionNotFound for a run that outlived its session.
         """
-        return await self._handle.write(
+        return await self._write(
             UpdateRun(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.record_id(id, "id"),
                 changes=run_changes(changes),
                 guard=run_guard(id, lease, expected_revision),
@@ -94,14 +86,12 @@ class AsyncRuns:
 
     async def get(self, id: IdRef) -> Run | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetRun(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetRun(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def latest(self, session: SessionRef, *, missing: Missing = "empty") -> Run | None:
         """The run of a session that was updated last, or None."""
-        query = LatestRun(tenant=self._handle.tenant, session=checks.session_id(session))
-        return await self._handle.ask(query, missing)
+        query = LatestRun(tenant=self._tenant, session=checks.session_id(session))
+        return await self._ask(query, missing)
 
     async def list(
         self,
@@ -120,25 +110,15 @@ class AsyncRuns:
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         where = run_filter(session, status, parent_run)
-        scope = cursor_scope(self._handle.tenant, where)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListRuns(
-                tenant=self._handle.tenant,
-                where=where,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            ),
-            missing,
+        scope = cursors.scope(self._tenant, "runs", *astuple(where))
+        query = ListRuns(
+            tenant=self._tenant,
+            where=where,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))
+        return await self._page(query, scope, cursor, _place, missing)
 
     def iter(
         self,
@@ -152,12 +132,12 @@ class AsyncRuns:
         where = run_filter(session, status, parent_run)
 
         async def fetch(last: Run | None) -> Any:
-            page = await self._handle.ask(
+            page = await self._ask(
                 ListRuns(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     where=where,
                     limit=LIMIT_MAX,
-                    after=None if last is None else (last.created_us, last.id),
+                    after=None if last is None else _place(last),
                 ),
                 missing,
             )
@@ -169,12 +149,12 @@ class AsyncRuns:
         """Sessions with a running run while nobody holds them, oldest run first, and what is
         left to do in each.
         """
-        return await self._handle.ask(
-            ListLost(tenant=self._handle.tenant, limit=checks.positive(limit, "limit"))
-        )
+        return await self._ask(ListLost(tenant=self._tenant, limit=checks.positive(limit, "limit")))
 
     async def tree(self, id: IdRef) -> RunTree | None:
         """A run and the runs it started, over sessions; None when there is no such run."""
-        return await self._handle.ask(
-            GetRunTree(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetRunTree(tenant=self._tenant, id=checks.record_id(id, "id")))
+
+
+def _place(run: Run) -> tuple[int, str]:
+    return run.created_us, run.id

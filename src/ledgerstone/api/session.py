@@ -50,8 +50,8 @@ class AsyncConversation:
         at: IdRef | None = None,
     ) -> Objects:
         """Items of OpenAI's Responses API; with `chat`, messages of its chat completions."""
-        checks.flag(chat, "chat")
-        return await self._shown("openai-chat" if chat else "openai", branch, last, at)
+        format = "openai-chat" if checks.flag(chat, "chat") else "openai"
+        return await self._shown(format, branch, last, at)
 
     async def as_anthropic(
         self, *, branch: str = "main", last: int | None = None, at: IdRef | None = None
@@ -104,14 +104,14 @@ class AsyncConversation:
     ) -> MessageList:
         """Append items of the Responses API; with `chat`, messages of chat completions."""
         checks.flag(chat, "chat")
-        return await self._messages.append(
-            self.id,
-            *_kept("openai-chat" if chat else "openai", items),
-            create=create,
-            branch=branch,
-            run_id=run_id,
-            lease=lease,
-            expected_revision=expected_revision,
+        return await self._append(
+            "openai-chat" if chat else "openai",
+            items,
+            create,
+            branch,
+            run_id,
+            lease,
+            expected_revision,
         )
 
     async def add_anthropic(
@@ -125,14 +125,8 @@ class AsyncConversation:
         expected_revision: int | None = None,
     ) -> MessageList:
         """Append messages of Anthropic's API; also with their prompt, as `as_anthropic` gives."""
-        return await self._messages.append(
-            self.id,
-            *_kept("anthropic", _with_prompt(messages)),
-            create=create,
-            branch=branch,
-            run_id=run_id,
-            lease=lease,
-            expected_revision=expected_revision,
+        return await self._append(
+            "anthropic", _with_prompt(messages), create, branch, run_id, lease, expected_revision
         )
 
     async def add_langchain(
@@ -146,14 +140,8 @@ class AsyncConversation:
         expected_revision: int | None = None,
     ) -> MessageList:
         """Append messages of langchain_core."""
-        return await self._messages.append(
-            self.id,
-            *_kept("langchain", messages),
-            create=create,
-            branch=branch,
-            run_id=run_id,
-            lease=lease,
-            expected_revision=expected_revision,
+        return await self._append(
+            "langchain", messages, create, branch, run_id, lease, expected_revision
         )
 
     async def add_pydantic_ai(
@@ -167,14 +155,8 @@ class AsyncConversation:
         expected_revision: int | None = None,
     ) -> MessageList:
         """Append requests and responses of pydantic_ai."""
-        return await self._messages.append(
-            self.id,
-            *_kept("pydantic-ai", messages),
-            create=create,
-            branch=branch,
-            run_id=run_id,
-            lease=lease,
-            expected_revision=expected_revision,
+        return await self._append(
+            "pydantic-ai", messages, create, branch, run_id, lease, expected_revision
         )
 
     async def add_adk(
@@ -188,9 +170,23 @@ class AsyncConversation:
         expected_revision: int | None = None,
     ) -> MessageList:
         """Append events of google.adk."""
+        return await self._append("adk", events, create, branch, run_id, lease, expected_revision)
+
+    async def _append(
+        self,
+        format: str,
+        given: object,
+        create: bool | Session,
+        branch: str,
+        run_id: IdRef | None,
+        lease: AnyLease | None,
+        expected_revision: int | None,
+    ) -> MessageList:
+        if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+            raise InvalidValue(format, f"a list of messages expected, got {type(given).__name__}")
         return await self._messages.append(
             self.id,
-            *_kept("adk", events),
+            *formats.keep_all(format, from_objects(format, given)),
             create=create,
             branch=branch,
             run_id=run_id,
@@ -224,14 +220,7 @@ class AsyncConversation:
         return with_bytes(message, {ref: await self._blobs.get(ref) for ref in refs})
 
 
-def _kept(format: str, given: object) -> MessageList:
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        raise InvalidValue(format, f"a list of messages expected, got {type(given).__name__}")
-    return formats.keep_all(format, from_objects(format, given))
-
-
 def _blocks(content: object) -> Objects:
-    """The blocks of a prompt."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else []

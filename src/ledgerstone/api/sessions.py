@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.api.loading import load_state
 from ledgerstone.api.pages import AsyncPages
 from ledgerstone.codec import decode_json
@@ -22,7 +23,7 @@ from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.content import id_list
-from ledgerstone.intake.session_fields import (
+from ledgerstone.intake.sessions import (
     SESSION_FIELDS,
     checked_session,
     cursor_scope,
@@ -30,27 +31,17 @@ from ledgerstone.intake.session_fields import (
 )
 from ledgerstone.records.document import read_document, write_document
 from ledgerstone.records.recovery import Recovery
-from ledgerstone.records.sessions import (
-    STATUSES,
-    Head,
-    Page,
-    Picker,
-    Receipt,
-    Session,
-    SessionView,
-)
+from ledgerstone.records.sessions import STATUSES, Head, Page, Picker, Receipt, Session, SessionView
 from ledgerstone.records.state import SessionState
 from ledgerstone.records.stats import Stats
 
 ORDERS = ("-updated", "updated", "-created", "created", "id", "-id")
+CHILDREN = get_args(Children)
 SWEEP_ROWS = 5000
 
 
-class AsyncSessions:
+class AsyncSessions(AsyncResource):
     """Conversations."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def create(
         self,
@@ -67,9 +58,9 @@ class AsyncSessions:
         below the session: InvalidValue.
         AlreadyExists for an id taken by another session, SessionRetired for a retired one.
         """
-        return await self._handle.write(
+        return await self._write(
             commands.CreateSession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=self._new(id, fields),
                 document=None if document is None else write_document(document),
                 parent_rule=_parent_rule(parent_missing),
@@ -85,9 +76,9 @@ class AsyncSessions:
         **fields: Any,
     ) -> Session:
         """The session with this id, made when it is missing; fields are for a new one only."""
-        return await self._handle.write(
+        return await self._write(
             commands.CreateSession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=self._new(checks.record_id(id, "id"), fields),
                 document=None if document is None else write_document(document),
                 ensure=True,
@@ -102,11 +93,9 @@ class AsyncSessions:
         if user is None:
             raise InvalidValue("user", "a user is needed to find a session by")
         made = self._new(None, {**fields, "user": user, "app": app})
-        return await self._handle.write(
+        return await self._write(
             commands.GetOrCreateSession(
-                tenant=self._handle.tenant,
-                session=made,
-                parent_rule=_parent_rule(parent_missing),
+                tenant=self._tenant, session=made, parent_rule=_parent_rule(parent_missing)
             )
         )
 
@@ -126,9 +115,9 @@ class AsyncSessions:
         fields = {name: getattr(session, name) for name in SESSION_FIELDS}
         made = self._new(session.id, fields)
         updated_us = checks.whole(session.updated_us, "updated_us")
-        return await self._handle.write(
+        return await self._write(
             commands.PutSession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=replace(made, updated_us=updated_us),
                 document=_document(document),
                 parent_rule=_parent_rule(parent_missing),
@@ -137,9 +126,7 @@ class AsyncSessions:
 
     async def get(self, id: SessionRef) -> Session | None:
         """By id, soft-deleted ones too, with `deleted_us`."""
-        return await self._handle.ask(
-            commands.GetSession(tenant=self._handle.tenant, id=checks.session_id(id))
-        )
+        return await self._ask(commands.GetSession(tenant=self._tenant, id=checks.session_id(id)))
 
     async def exists(self, id: SessionRef) -> bool:
         """Whether the session is there and not deleted."""
@@ -148,14 +135,12 @@ class AsyncSessions:
 
     async def head(self, id: SessionRef, *, missing: Missing = "empty") -> Head | None:
         """Where it stands: revision, leaf, branches, lease, counts; None before a commit."""
-        query = commands.GetHead(tenant=self._handle.tenant, id=checks.session_id(id))
-        return await self._handle.ask(query, missing)
+        query = commands.GetHead(tenant=self._tenant, id=checks.session_id(id))
+        return await self._ask(query, missing)
 
     async def picker(self, id: SessionRef) -> Picker | None:
         """First user message and count, without reading the history."""
-        return await self._handle.ask(
-            commands.GetPicker(tenant=self._handle.tenant, id=checks.session_id(id))
-        )
+        return await self._ask(commands.GetPicker(tenant=self._tenant, id=checks.session_id(id)))
 
     async def document(
         self, id: SessionRef, *, missing: Missing = "empty"
@@ -177,11 +162,9 @@ class AsyncSessions:
     async def states(self, ids: Iterable[IdRef]) -> dict[str, dict[str, Any]]:
         """The same of several sessions in one read; those without a state are absent."""
         query = commands.GetDocuments(
-            tenant=self._handle.tenant,
-            sessions=tuple(id_list(ids, "session")),
-            name="state",
+            tenant=self._tenant, sessions=tuple(id_list(ids, "session")), name="state"
         )
-        found = await self._handle.ask(query)
+        found = await self._ask(query)
         return {id: decode_json(data) for id, data in found.items()}
 
     async def update(
@@ -199,9 +182,9 @@ class AsyncSessions:
 
         SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
+        return await self._write(
             commands.UpdateSession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.session_id(id),
                 title=_text(title, "title"),
                 model=_text(model, "model"),
@@ -231,24 +214,16 @@ class AsyncSessions:
         A page has at most 200 items: `Page.limit` is the limit that was applied. `iter` reads all.
         """
         found = session_filter(where)
-        scope = cursor_scope(self._handle.tenant, found, checks.one_of(order, ORDERS, "order"))
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListSessions(
-                tenant=self._handle.tenant,
-                where=found,
-                order=order,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            )
+        scope = cursor_scope(self._tenant, found, checks.one_of(order, ORDERS, "order"))
+        query = ListSessions(
+            tenant=self._tenant,
+            where=found,
+            order=order,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-        if not page.has_more:
-            return page
-        return replace(page, cursor=self._handle.cursor(scope, _key(page.items[-1], order)))
+        return await self._page(query, scope, cursor, partial(_place, order))
 
     def iter(self, *, order: str = "-created", **where: Any) -> AsyncPages[Session]:
         """Every session that fits; by default in an order that updates do not disturb."""
@@ -256,13 +231,13 @@ class AsyncSessions:
         checks.one_of(order, ORDERS, "order")
 
         async def fetch(after: Session | None) -> Any:
-            page = await self._handle.ask(
+            page = await self._ask(
                 ListSessions(
-                    tenant=self._handle.tenant,
+                    tenant=self._tenant,
                     where=found,
                     order=order,
                     limit=LIMIT_MAX,
-                    after=None if after is None else _key(after, order),
+                    after=None if after is None else _place(order, after),
                 )
             )
             return page.items
@@ -271,8 +246,8 @@ class AsyncSessions:
 
     async def count(self, **where: Any) -> int:
         """How many sessions fit the filters of `list`."""
-        return await self._handle.ask(
-            commands.CountSessions(tenant=self._handle.tenant, where=session_filter(where))
+        return await self._ask(
+            commands.CountSessions(tenant=self._tenant, where=session_filter(where))
         )
 
     async def load(
@@ -298,9 +273,9 @@ class AsyncSessions:
         self, id: SessionRef, revision: int, *, missing: Missing = "empty"
     ) -> SessionView | None:
         """The session as it was after an earlier commit; None for a revision it never had."""
-        return await self._handle.ask(
+        return await self._ask(
             commands.ReadSessionAt(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(id),
                 revision=checks.whole(revision, "revision"),
             ),
@@ -311,8 +286,8 @@ class AsyncSessions:
         """What a successor finds: live lease, open run, drafts, unresolved executions, claimed
         work and open tickets; `needs` says what to do. None for an unknown session.
         """
-        return await self._handle.ask(
-            GetRecovery(tenant=self._handle.tenant, session=checks.session_id(id)), missing
+        return await self._ask(
+            GetRecovery(tenant=self._tenant, session=checks.session_id(id)), missing
         )
 
     async def fork(
@@ -342,18 +317,18 @@ class AsyncSessions:
         `children="detach"`: they stay and lose their parent; "cascade": all below it are deleted
         in the same transaction. `restore` brings back one session, not what went with it.
         """
-        return await self._handle.write(
+        return await self._write(
             commands.DeleteSession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=checks.session_id(id),
-                children=_children(children),
+                children=checks.one_of(children, CHILDREN, "children"),
             )
         )
 
     async def restore(self, id: SessionRef) -> bool:
         """Undo a soft delete; False when there was none."""
-        return await self._handle.write(
-            commands.RestoreSession(tenant=self._handle.tenant, id=checks.session_id(id))
+        return await self._write(
+            commands.RestoreSession(tenant=self._tenant, id=checks.session_id(id))
         )
 
     async def purge(
@@ -377,43 +352,40 @@ class AsyncSessions:
         """
         checks.guard(None, expected_revision, expected_incarnation)
         command = commands.PurgeSession(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             id=checks.session_id(id),
             keep_runs=checks.flag(keep_runs, "keep_runs"),
             retire=checks.flag(retire, "retire"),
-            children=_children(children),
+            children=checks.one_of(children, CHILDREN, "children"),
             expected_revision=expected_revision,
             expected_incarnation=expected_incarnation,
         )
-        receipt = await self._handle.write(command)
+        receipt = await self._write(command)
         removed = Counter(receipt.removed)
         free = replace(command, children=None, expected_revision=None, expected_incarnation=None)
         for child in receipt.children:
-            removed.update((await self._handle.write(replace(free, id=child))).removed)
-        while swept := await self._handle.write(
-            commands.SweepPurged(tenant=self._handle.tenant, limit=SWEEP_ROWS)
+            removed.update((await self._write(replace(free, id=child))).removed)
+        while swept := await self._write(
+            commands.SweepPurged(tenant=self._tenant, limit=SWEEP_ROWS)
         ):
             removed.update(swept)
         return replace(receipt, removed=dict(removed))
 
     async def stats(self, id: SessionRef, *, missing: Missing = "empty") -> Stats:
         """A session in numbers: messages, tool calls, tokens, money; zeros for an unknown one."""
-        return await self._handle.ask(
-            GetStats(tenant=self._handle.tenant, session=checks.session_id(id)), missing
+        return await self._ask(
+            GetStats(tenant=self._tenant, session=checks.session_id(id)), missing
         )
 
     def _new(self, id: IdRef | None, fields: dict[str, Any]) -> Session:
-        """A checked record for a session of this tenant."""
         name = ids.new_id() if id is None else checks.record_id(id, "id")
-        return checked_session(self._handle.tenant, name, fields)
+        return checked_session(self._tenant, name, fields)
 
     async def _document(
         self, id: SessionRef, name: str, missing: Missing = "empty"
     ) -> bytes | None:
-        query = commands.GetDocument(
-            tenant=self._handle.tenant, session=checks.session_id(id), name=name
-        )
-        return await self._handle.ask(query, missing)
+        query = commands.GetDocument(tenant=self._tenant, session=checks.session_id(id), name=name)
+        return await self._ask(query, missing)
 
     async def _copy(
         self, id: SessionRef, new_id: IdRef | None, user: str | None, *, whole: bool, **where: Any
@@ -425,9 +397,9 @@ class AsyncSessions:
         fields = {name: getattr(source, name) for name in kept}
         if user is not None:
             fields["user"] = user
-        return await self._handle.write(
+        return await self._write(
             commands.CopySession(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 source=source.id,
                 target=self._new(new_id, fields),
                 whole=whole,
@@ -442,11 +414,6 @@ def _parent_rule(missing: str) -> ParentRule:
     return "exists" if missing == "error" else "no_circle"
 
 
-def _children(value: Children) -> Children:
-    checks.one_of(value, get_args(Children), "children")
-    return value
-
-
 def _text(value: Any, field: str) -> str | UnsetType | None:
     return UNSET if value is UNSET else checks.maybe_text(value, field)
 
@@ -457,7 +424,7 @@ def _document(value: Any) -> bytes | UnsetType | None:
     return write_document(value)
 
 
-def _key(session: Session, order: str) -> tuple[int, str]:
+def _place(order: str, session: Session) -> tuple[int, str]:
     name = order.removeprefix("-")
     at = {"updated": session.updated_us, "created": session.created_us, "id": 0}[name]
     return at, session.id

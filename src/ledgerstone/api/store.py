@@ -27,18 +27,17 @@ if TYPE_CHECKING:
     from ledgerstone.api.branches import AsyncBranches
     from ledgerstone.api.drafts import AsyncDrafts
     from ledgerstone.api.embeddings import AsyncEmbeddings
+    from ledgerstone.api.evidence import AsyncReports, AsyncTraces
     from ledgerstone.api.executions import AsyncExecutions
     from ledgerstone.api.feed import AsyncFeed
     from ledgerstone.api.leases import AsyncLeases
     from ledgerstone.api.memories import AsyncMemories
     from ledgerstone.api.messages import AsyncMessages
     from ledgerstone.api.nodes import AsyncNodes
-    from ledgerstone.api.reports import AsyncReports
     from ledgerstone.api.runs import AsyncRuns
     from ledgerstone.api.session import AsyncConversation
     from ledgerstone.api.sessions import AsyncSessions
     from ledgerstone.api.tickets import AsyncTickets
-    from ledgerstone.api.traces import AsyncTraces
     from ledgerstone.api.turns import AsyncTurns
     from ledgerstone.api.usage import AsyncUsageBook
     from ledgerstone.api.work import AsyncWork
@@ -47,7 +46,13 @@ TENANT = "default"
 
 
 class _Namespace:
-    """Imports and makes a namespace when it is first asked for; its module has its name."""
+    """Imports and makes a namespace when it is first asked for.
+
+    Its module has its name, unless another one is given.
+    """
+
+    def __init__(self, module: str | None) -> None:
+        self._module = module
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -56,7 +61,8 @@ class _Namespace:
     def __get__(self, store: AsyncStore | None, owner: type) -> Any:
         if store is None:
             return self
-        kind = getattr(import_module(f"{__package__}.{self._name}"), self._kind)
+        module = import_module(f"{__package__}.{self._module or self._name}")
+        kind = getattr(module, self._kind)
         # Two threads that ask at once both get the one that came first.
         return store.__dict__.setdefault(self._name, kind(store._handle))
 
@@ -64,9 +70,9 @@ class _Namespace:
         return f"<namespace {self._kind}>"
 
 
-def _namespace() -> Any:
+def _namespace(module: str | None = None) -> Any:
     """As Any, so that a type checker takes the annotation beside it."""
-    return _Namespace()
+    return _Namespace(module)
 
 
 class AsyncStore:
@@ -92,8 +98,8 @@ class AsyncStore:
     memories: AsyncMemories = _namespace()
     embeddings: AsyncEmbeddings = _namespace()
     artifacts: AsyncArtifacts = _namespace()
-    traces: AsyncTraces = _namespace()
-    reports: AsyncReports = _namespace()
+    traces: AsyncTraces = _namespace("evidence")
+    reports: AsyncReports = _namespace("evidence")
     usage: AsyncUsageBook = _namespace()
     feed: AsyncFeed = _namespace()
     admin: AsyncAdmin = _namespace()

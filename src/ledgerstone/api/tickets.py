@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.handle import AsyncResource, Missing
 from ledgerstone.commands.tickets import (
     ExpireTickets,
     GetTicket,
@@ -16,10 +15,9 @@ from ledgerstone.commands.tickets import (
     ResolveTicket,
     WithdrawTicket,
 )
-from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks
+from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_DEFAULT, IdRef, SessionRef
-from ledgerstone.intake.tickets import Where, cursor_scope, decision_of, ticket_filter
+from ledgerstone.intake.tickets import decision_of, ticket_filter
 from ledgerstone.intake.work import queue_name
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.tickets import Ticket
@@ -28,11 +26,8 @@ from ledgerstone.records.work import QUEUE_DEFAULT
 TicketList: TypeAlias = list[Ticket]
 
 
-class AsyncTickets:
+class AsyncTickets(AsyncResource):
     """Questions that turns asked with `turn.ask`."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def resolve(
         self,
@@ -65,13 +60,13 @@ class AsyncTickets:
             arguments=arguments,
             id=decision_id,
         )
-        return await self._handle.write(
+        return await self._write(
             ResolveTicket(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 id=ticket,
                 decision=made,
                 arguments=edited,
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
                 batch=ids.derive("wake", "ticket", ticket) if checks.flag(wake, "wake") else None,
                 queue=queue_name(queue),
             )
@@ -79,9 +74,7 @@ class AsyncTickets:
 
     async def cancel(self, id: IdRef) -> bool:
         """Nobody needs to decide any more; False when it was not open. No run is woken."""
-        return await self._handle.write(
-            WithdrawTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._write(WithdrawTicket(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def expire(self, *, limit: int = 200, queue: str = QUEUE_DEFAULT) -> TicketList:
         """Settle tickets whose time is over, as each of them says, and wake their runs.
@@ -90,8 +83,8 @@ class AsyncTickets:
         """
         left, settled = checks.positive(limit, "limit"), TicketList()
         while left > 0:
-            found = await self._handle.write(
-                ExpireTickets(tenant=self._handle.tenant, limit=left, queue=queue_name(queue))
+            found = await self._write(
+                ExpireTickets(tenant=self._tenant, limit=left, queue=queue_name(queue))
             )
             if not found:
                 break
@@ -101,9 +94,7 @@ class AsyncTickets:
 
     async def get(self, id: IdRef) -> Ticket | None:
         """By id, in any session of the tenant; or None."""
-        return await self._handle.ask(
-            GetTicket(tenant=self._handle.tenant, id=checks.record_id(id, "id"))
-        )
+        return await self._ask(GetTicket(tenant=self._tenant, id=checks.record_id(id, "id")))
 
     async def inbox(
         self,
@@ -153,24 +144,28 @@ class AsyncTickets:
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        given = Where(status, session, user, run_id, reason, older_than_s, expires_within_s)
-        where = ticket_filter(given, self._handle.clock.now_us())
-        scope = cursor_scope(self._handle.tenant, given, where)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        page = await self._handle.page(
-            ListTickets(
-                tenant=self._handle.tenant,
-                where=where,
-                limit=checks.page_limit(limit),
-                offset=offset,
-                after=None if cursor is None else self._handle.cursor_place(scope, cursor),
-                total=checks.flag(total, "total"),
-            ),
-            missing,
+        where = ticket_filter(
+            self._handle.clock.now_us(),
+            status=status,
+            session=session,
+            user=user,
+            run_id=run_id,
+            reason=reason,
+            older_than_s=older_than_s,
+            expires_within_s=expires_within_s,
         )
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        return replace(page, cursor=self._handle.cursor(scope, (last.created_us, last.id)))
+        fixed = (where.status, where.session, where.user, where.run_id, where.reason)
+        # Spans as given, since the time goes on between two pages.
+        scope = cursors.scope(self._tenant, "tickets", *fixed, older_than_s, expires_within_s)
+        query = ListTickets(
+            tenant=self._tenant,
+            where=where,
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
+        )
+        return await self._page(query, scope, cursor, _place, missing)
+
+
+def _place(ticket: Ticket) -> tuple[int, str]:
+    return ticket.created_us, ticket.id

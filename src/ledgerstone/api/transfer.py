@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ledgerstone.api.blob_reading import AsyncBlobReader
-from ledgerstone.api.blob_writing_async import upload
+from ledgerstone.api.blobs import upload
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
-from ledgerstone.api.transfer_seen import AsyncSeen, Item
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CountSessions, SessionFilter
 from ledgerstone.commands.transfer import (
@@ -41,6 +40,9 @@ A = TypeVar("A")
 Progress = Callable[[str, int, int], object]
 """What is being done, how many of it are done, and how many there are."""
 
+Item: TypeAlias = tuple[str, Row]
+"""A table and a row of it."""
+
 REPEATS_MAX = 4
 REPEAT_PAUSE_S = 0.1
 
@@ -51,7 +53,7 @@ _ORD = SESSIONS.columns.index("ord")
 
 
 def silent(phase: str, done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Report no progress."""
 
 
 async def pages_of(handle: AsyncHandle, table: Table) -> AsyncIterator[list[Row]]:
@@ -127,6 +129,44 @@ async def _count_sessions(handle: AsyncHandle) -> int:
     return await handle.ask(CountSessions(tenant=handle.tenant, where=everything))
 
 
+class AsyncTargetRows:
+    """Rows that the target of a copy has already, in order, a page in memory at a time."""
+
+    def __init__(self, tenant: str, pages: AsyncIterator[list[Item]]) -> None:
+        self._tenant = tenant
+        self._pages = pages
+        self._held: list[Item] = []
+        self.count = 0
+
+    async def any(self) -> bool:
+        """Whether the target has anything that was not met yet."""
+        if not self._held:
+            async for page in self._pages:
+                self._held = page
+                break
+        return bool(self._held)
+
+    async def rest(self, items: list[Item]) -> list[Item]:
+        """The source's rows that the target does not have; CopyConflict when it has others."""
+        while items and await self.any():
+            size = min(len(items), len(self._held))
+            held, self._held = self._held[:size], self._held[size:]
+            if held != items[:size]:
+                raise self._conflict(next(a for a, b in zip(held, items, strict=False) if a != b))
+            items = items[size:]
+            self.count += size
+        return items
+
+    async def end(self) -> None:
+        """CopyConflict when the target has more than the source."""
+        if await self.any():
+            raise self._conflict(self._held[0])
+
+    def _conflict(self, item: Item) -> CopyConflict:
+        table, row = item
+        return CopyConflict(table, " ".join(map(str, TABLES[table].key_of(row))), self._tenant)
+
+
 class AsyncCopy:
     """One tenant on its way: `begin` for every tenant, then `run` for every tenant, then `end`.
 
@@ -163,12 +203,12 @@ class AsyncCopy:
             self._marked = True
 
     async def end(self) -> None:
-        """The copy is proved: the target is as whole as its source."""
+        """Remove the mark: the copy is proved, the target is as complete as its source."""
         if not await self._source.ask(IsCopyUnfinished(tenant=self._source.tenant)):
             await self._unmark()
 
     async def give_up(self) -> None:
-        """Take the mark of this copy back, if nothing was written."""
+        """Remove the mark of this copy if nothing was written."""
         if self._marked and not self._written and not self._blobs:
             await self._unmark()
 
@@ -199,7 +239,7 @@ class AsyncCopy:
 
     async def _compare(self, table: Table) -> int:
         """How many rows the target has already; CopyConflict when they are others."""
-        seen = AsyncSeen(self._target.tenant, self._rows(self._target, table))
+        seen = AsyncTargetRows(self._target.tenant, self._rows(self._target, table))
         if not await seen.any():
             return 0
         async for items in self._rows(self._source, table):
@@ -244,7 +284,7 @@ class AsyncCopy:
             self._progress("sessions", done, max(done, total))
 
     async def _make_sessions(self, group: list[Row]) -> None:
-        """Sessions that the target has not."""
+        """Copy sessions that the target does not have."""
         self._made += group
         async for chunks in chunks_of(self._source, [row[0] for row in group]):
             for chunk in chunks:
@@ -263,8 +303,8 @@ class AsyncCopy:
         await self._flush()
 
     async def _complete(self, session: str) -> None:
-        """What the target has not of a session."""
-        seen = AsyncSeen(self._target.tenant, self._items(session))
+        """Copy what the target lacks of a session."""
+        seen = AsyncTargetRows(self._target.tenant, self._items(session))
         async for chunks in chunks_of(self._source, [session]):
             for chunk in chunks:
                 left = chunk
@@ -281,7 +321,7 @@ class AsyncCopy:
                 if TABLES[chunk.table].rooted:
                     yield [(chunk.table, row) for row in chunk.rows]
 
-    async def _unseen(self, seen: AsyncSeen, chunk: Chunk) -> Chunk:
+    async def _unseen(self, seen: AsyncTargetRows, chunk: Chunk) -> Chunk:
         """The rest of a chunk, of which the target has the beginning."""
         left = await seen.rest([(chunk.table, row) for row in chunk.rows])
         passed = len(chunk.rows) - len(left)
@@ -311,7 +351,7 @@ class AsyncCopy:
                 self._progress("bytes", done, done)
 
     async def _put(self, chunk: Chunk, size: int) -> None:
-        """Write it, together with what came before and with what comes next."""
+        """Queue a chunk; chunks are written together, a page at a time."""
         self._waiting.append(chunk)
         self._waiting_rows += len(chunk.rows)
         self._waiting_bytes += size

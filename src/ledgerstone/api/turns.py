@@ -9,15 +9,15 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
-from ledgerstone.api.replacing import Plan, replace_list
+from ledgerstone.api.handle import AsyncResource, Missing
+from ledgerstone.api.replacements import ListReplacement, replace_list
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
 from ledgerstone.errors import InvalidValue, OutcomeUnknown, SessionBindingMismatch
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.runs import checked_run
-from ledgerstone.intake.session_fields import new_session
+from ledgerstone.intake.sessions import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
@@ -27,11 +27,8 @@ from ledgerstone.records.turns import TurnCommitted, TurnInfo
 TurnList: TypeAlias = list[TurnInfo]
 
 
-class AsyncTurns:
+class AsyncTurns(AsyncResource):
     """Atomic commits."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     def begin(
         self,
@@ -67,7 +64,7 @@ class AsyncTurns:
             branch=checks.branch_name(branch),
             expected_revision=expected_revision,
             expected_incarnation=expected_incarnation,
-            create=new_session(self._handle.tenant, target, create),
+            create=new_session(self._tenant, target, create),
         )
 
     async def commit(
@@ -108,11 +105,9 @@ class AsyncTurns:
 
     async def get(self, session: SessionRef, id: str) -> TurnCommitted | None:
         """The answer of an earlier commit, without its messages; None when there is none."""
-        return await self._handle.ask(
+        return await self._ask(
             GetTurn(
-                tenant=self._handle.tenant,
-                session=checks.session_id(session),
-                turn=ids.check_id(id, "id"),
+                tenant=self._tenant, session=checks.session_id(session), turn=ids.check_id(id, "id")
             )
         )
 
@@ -127,8 +122,8 @@ class AsyncTurns:
             raise InvalidValue("error", f"an OutcomeUnknown expected, got {type(error).__name__}")
         if error.turn is None or error.session is None:
             raise InvalidValue("error", f"this write was no commit; {error.next_step}")
-        return await self._handle.write(
-            FindTurn(tenant=self._handle.tenant, session=error.session, turn=error.turn)
+        return await self._write(
+            FindTurn(tenant=self._tenant, session=error.session, turn=error.turn)
         )
 
     async def list(
@@ -140,9 +135,9 @@ class AsyncTurns:
         missing: Missing = "empty",
     ) -> TurnList:
         """The commit history from a revision on, oldest first."""
-        return await self._handle.ask(
+        return await self._ask(
             ListTurns(
-                tenant=self._handle.tenant,
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 after_revision=checks.whole(after_revision, "after_revision"),
                 limit=checks.positive(limit, "limit"),
@@ -171,14 +166,14 @@ class AsyncTurns:
         run = checked_run(run)
         if run.session and run.session != target:
             raise SessionBindingMismatch(run.session, target)
-        plan = Plan(
+        plan = ListReplacement(
             kind="checkpoint",
             session=target,
             branch=checks.branch_name(branch),
             lease=owned,
             expected_revision=expected_revision,
             expected_leaf=checks.leaf_or_unset(expected_leaf, "expected_leaf"),
-            create=Session(id=target, tenant=self._handle.tenant),
+            create=Session(id=target, tenant=self._tenant),
             run=replace(run, session=target),
             run_id=run.id,
         )

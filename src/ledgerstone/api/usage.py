@@ -8,39 +8,31 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.api.budget_checks import budgets_changed, find_budgets
-from ledgerstone.api.commits import commit, stamped
-from ledgerstone.api.handle import AsyncHandle, Missing
+from ledgerstone.api.commits import commit
+from ledgerstone.api.handle import AsyncHandle, AsyncResource, Missing
 from ledgerstone.api.pages import AsyncPages
+from ledgerstone.commands import usage as commands
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.commands.usage import (
-    DeleteUsage,
-    DropBudget,
-    ListBudgets,
-    ListUsage,
-    SetBudget,
-    SummariseUsage,
-)
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake import usage as intake
 from ledgerstone.intake.checks import LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.usage import Moment
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.stats import BudgetState, UsageDeleted, UsageRecord, UsageSum
+from ledgerstone.records.sessions import Session
+from ledgerstone.records.stats import BudgetsFound, BudgetState, UsageDeleted, UsageRecord, UsageSum
 from ledgerstone.records.usage import Cost, Usage
-from ledgerstone.rules.usage import check_estimate
+from ledgerstone.rules.usage import check_begin, check_estimate
 
 UsageList: TypeAlias = list[UsageRecord]
 SumList: TypeAlias = list[UsageSum]
 BudgetList: TypeAlias = list[BudgetState]
+UNBUDGETED_MAX = 10_000
+"""How many tenants without a budget a process remembers."""
 
 
-class AsyncUsageBook:
+class AsyncUsageBook(AsyncResource):
     """Tokens and money of the tenant's sessions."""
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def record(
         self,
@@ -82,7 +74,7 @@ class AsyncUsageBook:
             message=message,
         )
         command = CommitTurn(
-            tenant=self._handle.tenant,
+            tenant=self._tenant,
             session=target,
             turn=ids.new_id() if id is None else ids.check_id(id, "id"),
             kind="usage",
@@ -90,7 +82,7 @@ class AsyncUsageBook:
             usage=(entry,),
             over_budget=checks.flag(over_budget, "over_budget"),
         )
-        answer = await commit(self._handle, stamped(command), owned)
+        answer = await commit(self._handle, command, owned)
         if answer.over_budget:
             budgets_changed(self._handle)
         if answer.replayed:
@@ -161,11 +153,11 @@ class AsyncUsageBook:
         """
         if checks.flag(include_children, "include_children") and session is None:
             raise InvalidValue("include_children", "give the session too: whose children?")
-        return await self._handle.ask(
-            SummariseUsage(
-                tenant=self._handle.tenant,
+        return await self._ask(
+            commands.SummariseUsage(
+                tenant=self._tenant,
                 by=intake.groups(by),
-                session=None if session is None else checks.session_id(session),
+                session=checks.maybe_session(session),
                 user=None if user is None else ids.check_id(user, "user"),
                 since_us=intake.moment(since, "since"),
                 until_us=intake.moment(until, "until"),
@@ -187,11 +179,9 @@ class AsyncUsageBook:
         LeaseExpired, Fenced, RevisionMoved.
         """
         target, owned = checks.bound(session, lease)
-        return await self._handle.write(
-            DeleteUsage(
-                tenant=self._handle.tenant,
-                session=target,
-                guard=checks.guard(owned, expected_revision),
+        return await self._write(
+            commands.DeleteUsage(
+                tenant=self._tenant, session=target, guard=checks.guard(owned, expected_revision)
             )
         )
 
@@ -216,17 +206,14 @@ class AsyncUsageBook:
         budget = intake.budget_of(
             session=session, user=user, cost=cost, tokens=tokens, period=period, mode=mode, id=id
         )
-        made = await self._handle.write(SetBudget(tenant=self._handle.tenant, budget=budget))
+        made = await self._write(commands.SetBudget(tenant=self._tenant, budget=budget))
         budgets_changed(self._handle)
         return made
 
     async def budgets(self, session: SessionRef | None = None) -> BudgetList:
         """Every budget of the tenant by id, or those that bound one session."""
-        return await self._handle.ask(
-            ListBudgets(
-                tenant=self._handle.tenant,
-                session=None if session is None else checks.session_id(session),
-            )
+        return await self._ask(
+            commands.ListBudgets(tenant=self._tenant, session=checks.maybe_session(session))
         )
 
     async def remaining(self, session: SessionRef) -> BudgetList:
@@ -252,7 +239,7 @@ class AsyncUsageBook:
         entry = intake.estimate(self._handle.equipment, estimate, model, provider, cost)
         found = await find_budgets(
             self._handle,
-            None if session is None else checks.session_id(session),
+            checks.maybe_session(session),
             None if user is None else ids.check_id(user, "user"),
         )
         for state in found.states:
@@ -262,7 +249,7 @@ class AsyncUsageBook:
     async def drop_budget(self, id: str | BudgetState) -> bool:
         """Remove a budget; False when there was none."""
         name = id.budget.id if isinstance(id, BudgetState) else ids.check_id(id, "id")
-        return await self._handle.write(DropBudget(tenant=self._handle.tenant, id=name))
+        return await self._write(commands.DropBudget(tenant=self._tenant, id=name))
 
     async def _fetch(
         self,
@@ -272,7 +259,30 @@ class AsyncUsageBook:
         missing: Missing = "empty",
         **where: str | None,
     ) -> UsageList:
-        query = ListUsage(
-            tenant=self._handle.tenant, session=session, after=after, limit=limit, **where
+        query = commands.ListUsage(
+            tenant=self._tenant, session=session, after=after, limit=limit, **where
         )
-        return await self._handle.ask(query, missing)
+        return await self._ask(query, missing)
+
+
+async def may_begin(handle: AsyncHandle, session: str, create: Session | None = None) -> None:
+    """BudgetExceeded when a budget that bounds the session refuses its next turn."""
+    if handle.tenant not in handle.equipment.unbudgeted:
+        user = None if create is None else create.user
+        check_begin((await find_budgets(handle, session, user)).states)
+
+
+async def find_budgets(handle: AsyncHandle, session: str | None, user: str | None) -> BudgetsFound:
+    """The budgets that a turn meets; a tenant that has none is remembered."""
+    found = await handle.ask(commands.FindBudgets(tenant=handle.tenant, session=session, user=user))
+    known = handle.equipment.unbudgeted
+    if not found.any:
+        if len(known) >= UNBUDGETED_MAX:
+            known.clear()
+        known.add(handle.tenant)
+    return found
+
+
+def budgets_changed(handle: AsyncHandle) -> None:
+    """Look again when the next turn begins: a budget was set here, or a commit went beyond one."""
+    handle.equipment.unbudgeted.discard(handle.tenant)

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, TypeAlias, Unpack
 
-from msgspec.structs import replace
-
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, Missing
-from ledgerstone.api.taking import (
-    Request,
+from ledgerstone.api.claims import (
     TakenList,
-    abandonment_of,
-    failure_of,
-    parking_of,
-    renewal_of,
+    TakeRequest,
+    named,
+    take,
     take_many,
 )
-from ledgerstone.api.work_hold_async import Taking, WorkHold, taking
-from ledgerstone.commands.work import (
-    CancelWork,
-    ClaimWork,
-    CountWork,
-    DropDead,
-    EnqueueWork,
-    ExplainWork,
-    InterruptWork,
-    ListDead,
-    ListEnded,
-    ListPrunable,
-    ListWork,
-    PruneWork,
-    ReplayWork,
-)
+from ledgerstone.api.handle import AsyncResource, Missing
+from ledgerstone.api.holds import AsyncWorkHold
+from ledgerstone.api.loop_async import Taking, taking
+from ledgerstone.commands import work as commands
 from ledgerstone.errors import (
     ClaimLost,
     ExecutionUnresolved,
@@ -50,7 +34,11 @@ from ledgerstone.records.leases import TTL_S, AnyLease
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
+    BOUNDARIES,
+    END_STATES,
     NEVER,
+    ON_DUPLICATE,
+    ORDERS,
     PRIORITY_DEFAULT,
     QUEUE_DEFAULT,
     Batch,
@@ -77,15 +65,12 @@ PRUNE_ROWS = 1000
 """How many records one transaction of `prune` removes at most."""
 
 
-class AsyncWork:
+class AsyncWork(AsyncResource):
     """The queue of each session, and of all of them together.
 
     On a backend without queues enqueueing, claiming and taking raise NotSupported; there is
     nothing to list, to cancel or to hand back, and every claim is lost.
     """
-
-    def __init__(self, handle: AsyncHandle) -> None:
-        self._handle = handle
 
     async def enqueue(
         self,
@@ -126,11 +111,11 @@ class AsyncWork:
             max_attempts=max_attempts,
             backoff_s=backoff_s,
         )
-        return await self._handle.write(
-            EnqueueWork(
-                tenant=self._handle.tenant,
+        return await self._write(
+            commands.EnqueueWork(
+                tenant=self._tenant,
                 batch=batch,
-                on_duplicate=intake.on_duplicate_name(on_duplicate),
+                on_duplicate=checks.one_of(on_duplicate, ON_DUPLICATE, "on_duplicate"),
             )
         )
 
@@ -146,14 +131,14 @@ class AsyncWork:
         pairs = intake.pairs(work)
         intake.check_keywords(how)
         names = ids.new_ids(len(pairs)) if pairs else []
-        commands = [
-            EnqueueWork(
-                tenant=self._handle.tenant,
+        given = [
+            commands.EnqueueWork(
+                tenant=self._tenant,
                 batch=intake.new_batch(checks.session_id(session), (payload,), id=id, **how),
             )
             for id, (session, payload) in zip(names, pairs, strict=True)
         ]
-        return await self._handle.write_many(commands)
+        return await self._handle.write_many(given)
 
     async def claim(
         self,
@@ -174,15 +159,15 @@ class AsyncWork:
         """
         session, owned = checks.bound(lease, lease)
         claim, token = intake.claim_names(id)
-        return await self._handle.write(
-            ClaimWork(
-                tenant=self._handle.tenant,
+        return await self._write(
+            commands.ClaimWork(
+                tenant=self._tenant,
                 session=session,
                 claim=claim,
                 owner=lease.owner,
                 token=token,
                 ttl_us=intake.span_us(ttl_s, "ttl_s"),
-                boundary=intake.boundary_name(boundary),
+                boundary=checks.one_of(boundary, BOUNDARIES, "boundary"),
                 max_batches=checks.whole(max, "max"),
                 ids=intake.batch_ids(ids),
                 queue=None if queue is None else intake.queue_name(queue),
@@ -203,7 +188,11 @@ class AsyncWork:
         Nothing keeps what was taken alive: see `hold` for that. On the async face the answer is
         awaited, or entered with `async with`, which is `hold` with the same arguments.
         """
-        return taking(self._handle, _request(queue, owner, ttl_s, max))
+        request = _request(queue, owner, ttl_s, max)
+        return taking(
+            partial(take, self._handle, request),
+            partial(AsyncWorkHold, self._handle, request, wait_s=None, heartbeat=True),
+        )
 
     async def take_many(
         self,
@@ -241,7 +230,7 @@ class AsyncWork:
         when none comes within `wait_s`; None waits for ever. When the lease is lost, the async
         block is cancelled and ends with Fenced; the blocking one meets Fenced at its next commit.
         """
-        return WorkHold(
+        return AsyncWorkHold(
             self._handle,
             _request(queue, owner, ttl_s, max),
             wait_s=None if wait_s is None else intake.span_us(wait_s, "wait_s") / 1e6,
@@ -253,22 +242,21 @@ class AsyncWork:
 
         WorkInterrupted, a ClaimLost, when the queue was interrupted since.
         """
-        given = intake.claim_record(claim)
-        ttl_us = intake.span_us(ttl_s, "ttl_s")
+        command = commands.RenewClaim(ttl_us=intake.span_us(ttl_s, "ttl_s"), **self._named(claim))
         try:
-            return await self._handle.write(renewal_of(self._handle.tenant, given, ttl_us))
+            return await self._write(command)
         except NotSupported:
-            raise ClaimLost(given.session, given.id) from None
+            raise ClaimLost(claim.session, claim.id) from None
 
     async def abandon(self, claim: Claim, *, delay_s: float = 0) -> bool:
         """Hand the batches back, in place and uncounted; False when they were not the claim's.
 
         Nobody gets them before `delay_s` are over.
         """
-        given = intake.claim_record(claim)
         delay_us = intake.span_us(delay_s, "delay_s")
+        command = commands.AbandonClaim(delay_us=delay_us, **self._named(claim))
         try:
-            return await self._handle.write(abandonment_of(self._handle.tenant, given, delay_us))
+            return await self._write(command)
         except NotSupported:
             return False
 
@@ -284,12 +272,13 @@ class AsyncWork:
 
         Answers the batches that are queued again; the others are dead letters. ClaimLost.
         """
-        given = intake.claim_record(claim)
-        delay_us = None if delay_s is None else intake.span_us(delay_s, "delay_s")
-        text = intake.error_text(error)
-        checks.flag(bury, "bury")
-        return await self._handle.write(
-            failure_of(self._handle.tenant, given, text, delay_us, bury)
+        return await self._write(
+            commands.FailClaim(
+                error=intake.error_text(error),
+                delay_us=None if delay_s is None else intake.span_us(delay_s, "delay_s"),
+                bury=checks.flag(bury, "bury"),
+                **self._named(claim),
+            )
         )
 
     async def park(self, claim: Claim, *, waiting_for: IdRef | ExecutionUnresolved) -> BatchList:
@@ -301,11 +290,10 @@ class AsyncWork:
         free at once when it is decided already. ClaimLost, ExecutionNotFound,
         SessionBindingMismatch.
         """
-        given = intake.claim_record(claim)
         if isinstance(waiting_for, ExecutionUnresolved):
             waiting_for = waiting_for.execution
         execution = checks.record_id(waiting_for, "waiting_for")
-        return await self._handle.write(parking_of(self._handle.tenant, given, execution))
+        return await self._write(commands.ParkClaim(execution=execution, **self._named(claim)))
 
     async def cancel(
         self,
@@ -321,9 +309,9 @@ class AsyncWork:
         """
         where, id = intake.batch_place(session, batch)
         try:
-            return await self._handle.write(
-                CancelWork(
-                    tenant=self._handle.tenant,
+            return await self._write(
+                commands.CancelWork(
+                    tenant=self._tenant,
                     session=where,
                     batch=id,
                     reason=intake.error_text(reason, "reason"),
@@ -341,9 +329,9 @@ class AsyncWork:
         What is being worked on may still be completed; its next renewal is WorkInterrupted, a
         `hold` block ends with that, and nobody gets it again. SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
-            InterruptWork(
-                tenant=self._handle.tenant,
+        return await self._write(
+            commands.InterruptWork(
+                tenant=self._tenant,
                 session=checks.session_id(session),
                 reason=intake.error_text(reason, "reason"),
             )
@@ -361,14 +349,14 @@ class AsyncWork:
 
         In the order they came, or with `order="priority"` in the one they are claimed in.
         """
-        query = ListWork(
-            tenant=self._handle.tenant,
+        query = commands.ListWork(
+            tenant=self._tenant,
             session=checks.session_id(session),
             pending=checks.flag(pending, "pending"),
-            order=intake.order_name(order),
+            order=checks.one_of(order, ORDERS, "order"),
         )
         try:
-            return await self._handle.ask(query, missing)
+            return await self._ask(query, missing)
         except NotSupported:
             return []
 
@@ -386,13 +374,15 @@ class AsyncWork:
         A page has at most 200 items: `Page.limit` is the limit that was applied. The cursor leads
         on to the rest.
         """
-        given = self._page_of("dead", session, limit, offset, cursor, total)
-        page = await self._handle.page(ListDead(tenant=self._handle.tenant, **given))
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        scope = self._scope("dead", given["session"])
-        return replace(page, cursor=self._handle.cursor(scope, (last.dead_us, last.id)))
+        query = commands.ListDead(
+            tenant=self._tenant,
+            session=checks.maybe_session(session),
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
+        )
+        scope = cursors.scope(self._tenant, "dead", query.session)
+        return await self._page(query, scope, cursor, lambda last: (last.dead_us, last.id))
 
     async def ended(
         self,
@@ -409,53 +399,26 @@ class AsyncWork:
         Oldest first, each with its time and reason, until they are pruned. InvalidValue for a
         foreign cursor. A page has at most 200 items: `Page.limit` is the limit that was applied.
         """
-        name = intake.state_name(state)
-        given = self._page_of(name, session, limit, offset, cursor, total)
-        page = await self._handle.page(ListEnded(tenant=self._handle.tenant, state=name, **given))
-        if not page.has_more:
-            return page
-        last = page.items[-1]
-        scope = self._scope(name, given["session"])
-        return replace(
-            page,
-            cursor=self._handle.cursor(scope, (last.ended_us, last.id, last.batch.enqueue_seq)),
+        query = commands.ListEnded(
+            tenant=self._tenant,
+            state=checks.one_of(state, END_STATES, "state"),
+            session=checks.maybe_session(session),
+            limit=checks.page_limit(limit),
+            offset=checks.whole(offset, "offset"),
+            total=checks.flag(total, "total"),
         )
-
-    def _page_of(
-        self,
-        state: EndState,
-        session: SessionRef | None,
-        limit: int,
-        offset: int,
-        cursor: str | None,
-        total: bool,
-    ) -> dict[str, Any]:
-        """The fields of a query for a page of ended work."""
-        where = None if session is None else checks.session_id(session)
-        checks.whole(offset, "offset")
-        if cursor is not None and offset:
-            raise InvalidValue("offset", "give an offset or a cursor, not both")
-        after = None
-        if cursor is not None:
-            after = self._handle.cursor_place(self._scope(state, where), cursor)
-        return {
-            "session": where,
-            "limit": checks.page_limit(limit),
-            "offset": offset,
-            "after": after,
-            "total": checks.flag(total, "total"),
-        }
-
-    def _scope(self, state: EndState, session: str | None) -> bytes:
-        return cursors.scope(self._handle.tenant, state, session)
+        scope = cursors.scope(self._tenant, query.state, query.session)
+        return await self._page(
+            query, scope, cursor, lambda last: (last.ended_us, last.id, last.batch.enqueue_seq)
+        )
 
     async def counts(self, session: SessionRef | None = None) -> WorkCounts:
         """How many batches ended in each state and were not pruned: of a session, or of all.
 
         Nothing is counted for it: one row per session is read.
         """
-        where = None if session is None else checks.session_id(session)
-        return await self._handle.ask(CountWork(tenant=self._handle.tenant, session=where))
+        where = checks.maybe_session(session)
+        return await self._ask(commands.CountWork(tenant=self._tenant, session=where))
 
     async def prune(self, *, older_than_s: float) -> int:
         """Forget batches that ended longer ago than that, dead letters too; how many they were.
@@ -465,11 +428,11 @@ class AsyncWork:
         age_us = checks.span_us(older_than_s, "older_than_s")
         before_us = self._handle.clock.now_us() - age_us
         pruned = 0
-        given: dict[str, Any] = {"tenant": self._handle.tenant, "before_us": before_us}
-        while sessions := await self._handle.ask(ListPrunable(limit=PRUNE_ROWS, **given)):
+        given: dict[str, Any] = {"tenant": self._tenant, "before_us": before_us}
+        while sessions := await self._ask(commands.ListPrunable(limit=PRUNE_ROWS, **given)):
             for session in sessions:
-                command = PruneWork(session=session, limit=PRUNE_ROWS, **given)
-                pruned += await self._handle.write(command)
+                command = commands.PruneWork(session=session, limit=PRUNE_ROWS, **given)
+                pruned += await self._write(command)
         return pruned
 
     async def replay(self, batch: BatchRef) -> Batch:
@@ -477,33 +440,36 @@ class AsyncWork:
 
         BatchNotFound, SessionNotFound, SessionDeleted.
         """
-        return await self._handle.write(
-            ReplayWork(tenant=self._handle.tenant, batch=intake.batch_id(batch))
+        return await self._write(
+            commands.ReplayWork(tenant=self._tenant, batch=intake.batch_id(batch))
         )
 
     async def drop(self, batch: BatchRef) -> bool:
         """Forget a dead batch; False when there was none."""
-        return await self._handle.write(
-            DropDead(tenant=self._handle.tenant, batch=intake.batch_id(batch))
+        return await self._write(
+            commands.DropDead(tenant=self._tenant, batch=intake.batch_id(batch))
         )
 
     async def stuck(
         self, session: SessionRef | None = None, *, limit: int = LIMIT_DEFAULT
     ) -> StuckList:
         """Why work does not move: every reason of one session, or the first reason of each."""
-        return await self._handle.ask(
-            ExplainWork(
-                tenant=self._handle.tenant,
-                session=None if session is None else checks.session_id(session),
+        return await self._ask(
+            commands.ExplainWork(
+                tenant=self._tenant,
+                session=checks.maybe_session(session),
                 limit=checks.page_limit(limit),
             )
         )
 
+    def _named(self, claim: Claim) -> dict[str, Any]:
+        return named(self._tenant, intake.claim_record(claim))
 
-def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> Request:
-    return Request(
+
+def _request(queue: str, owner: str | None, ttl_s: float, most: int) -> TakeRequest:
+    return TakeRequest(
         queue=intake.queue_name(queue),
-        owner=intake.owner_id(owner),
+        owner=checks.owner_id(owner),
         ttl_us=intake.ttl_us(ttl_s),
         max_batches=checks.positive(most, "max"),
     )

@@ -1,1 +1,1 @@
-"""What callers hand in, checked and encoded: shared by both faces, no I/O."""
+"""What callers hand in, checked and encoded: shared by async and blocking stores, no I/O."""

@@ -17,7 +17,6 @@ from ledgerstone.errors import InvalidValue, QuotaExceeded
 from ledgerstone.intake import blobs, checks
 from ledgerstone.intake.blobs import Ref
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.intake.content import Content
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 from ledgerstone.records.blobs import BlobRef
 
@@ -37,7 +36,7 @@ class Fields(TypedDict, total=False):
     uri: str | None
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenArtifact(msgspec.Struct, frozen=True):
     """An artifact of a set: its bytes, or the blob that has them already."""
 
     name: str
@@ -91,30 +90,25 @@ def new_artifact(name: str, blob: Ref, fields: Fields, id: str = "") -> NewArtif
 
 def check_fields(name: str, fields: Fields) -> Fields:
     """The same, before any bytes are stored: a refusal must not leave some behind."""
-    unknown = [key for key in fields if key not in Fields.__annotations__]
-    if unknown:
-        known = ", ".join(Fields.__annotations__)
-        raise InvalidValue("artifact", f"no field is called {unknown[0]!r:.40}; there are {known}")
+    checks.known_fields(fields, Fields.__annotations__, "artifact")
     new_artifact(name, "0" * 64, fields)
     return fields
 
 
-def take_set(given: object) -> list[Given]:
-    """The artifacts of a set."""
+def take_set(given: object) -> list[GivenArtifact]:
     return [_take(one, n) for n, one in enumerate(checks.items(given, "artifacts"))]
 
 
-def _take(value: object, n: int) -> Given:
-    """An artifact of a set, however it is given."""
+def _take(value: object, n: int) -> GivenArtifact:
     if isinstance(value, Artifact):
         fields = cast(Fields, {key: getattr(value, key) for key in Fields.__annotations__})
         if isinstance(value, ArtifactContent):
             check_source(value.data, None)
-            return Given(value.name, value.data, None, check_fields(value.name, fields))
-        return Given(value.name, None, value, check_fields(value.name, fields))
+            return GivenArtifact(value.name, value.data, None, check_fields(value.name, fields))
+        return GivenArtifact(value.name, None, value, check_fields(value.name, fields))
     if isinstance(value, tuple) and len(value) == 2:
         check_source(value[1], None)
-        return Given(value[0], value[1], None, check_fields(value[0], {}))
+        return GivenArtifact(value[0], value[1], None, check_fields(value[0], {}))
     if not isinstance(value, Mapping):
         field, got = f"artifacts[{n}]", type(value).__name__
         raise InvalidValue(field, f"an artifact, a dictionary or (name, data) expected, got {got}")
@@ -123,7 +117,7 @@ def _take(value: object, n: int) -> Given:
     rest = {key: value[key] for key in value if key not in ("name", "data", "blob")}
     name, data, blob = value["name"], value.get("data"), value.get("blob")
     check_source(data, blob)
-    return Given(name, data, blob, check_fields(name, cast(Fields, rest)))
+    return GivenArtifact(name, data, blob, check_fields(name, cast(Fields, rest)))
 
 
 def check_source(data: object, blob: Ref | None) -> None:
@@ -135,7 +129,7 @@ def check_source(data: object, blob: Ref | None) -> None:
 
 
 def check_fits(owner: Owner, quota: Quota | None, data: object) -> None:
-    """What no quota will ever take is refused before its bytes travel, if its size is known."""
+    """Refuse what can never fit the quota before its bytes are sent, if its size is known."""
     size = None
     if isinstance(data, bytes | bytearray | memoryview):
         size = memoryview(data).nbytes
@@ -172,29 +166,16 @@ def search(
 
 
 def is_of(artifact: Artifact, query: GetArtifact) -> bool:
-    """Whether a search that names an owner too found one of his."""
+    """Whether the artifact belongs to the owner that the search named, if it named one."""
     return query.owner in (Owner(), Owner(artifact.session, artifact.user))
 
 
 def artifact_id(value: str | Artifact) -> str:
-    """An id, given by itself or by the artifact that has it."""
     return ids.check_id(value.id if isinstance(value, Artifact) else value, "id")
 
 
 def with_bytes(artifact: Artifact, data: bytes) -> ArtifactContent:
-    """An artifact and its bytes in one."""
     return ArtifactContent(**{**asdict(artifact), "data": data})
-
-
-def add_artifact(
-    content: Content, name: str, blob: Ref, quota: Quota | None, fields: Fields
-) -> str:
-    """An artifact that comes with a commit; its id."""
-    quota = quota_of(quota)
-    new = new_artifact(name, blob, check_fields(name, fields), content.draw()[0])
-    content.extend("artifacts", (new,))
-    content.more["quota"] = quota
-    return new.id
 
 
 def _size(value: int | None, field: str) -> int | None:

@@ -74,7 +74,6 @@ def pieces(data: Data) -> Iterator[bytes]:
 
 
 def in_memory(data: object) -> bool:
-    """Whether the bytes are there already."""
     return _view(data) is not None
 
 
@@ -98,7 +97,6 @@ def measure(data: Any) -> str | None:
 
 
 def check_piece(piece: Any) -> bytes:
-    """A piece of a stream as bytes."""
     if isinstance(piece, bytes):
         return piece
     if isinstance(piece, bytearray | memoryview):
@@ -155,7 +153,7 @@ def blobs_of_patch(fields: dict[str, Any]) -> list[str]:
 
 
 def _view(data: object) -> memoryview | None:
-    """The bytes of whatever lies in memory as such."""
+    """A view of bytes in memory; None for anything else."""
     if isinstance(data, str):
         raise InvalidValue("data", "text is no bytes: give bytes, or a Path to read a file")
     try:

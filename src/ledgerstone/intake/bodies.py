@@ -111,7 +111,6 @@ def message_nodes(given: Sequence[Message], run_id: str | None) -> tuple[str, li
 
 
 def to_messages(values: Iterable[object], field: str = "messages") -> list[Message]:
-    """Messages and dictionaries as messages."""
     if isinstance(values, Message | dict | str):
         raise InvalidValue(field, "a list of messages expected")
     return [to_message(value, f"{field}[{n}]") for n, value in enumerate(values)]
@@ -120,7 +119,6 @@ def to_messages(values: Iterable[object], field: str = "messages") -> list[Messa
 def placed_messages(
     session: str, given: Iterable[Message], places: Iterable[tuple[NewNode, Placed]]
 ) -> list[Message]:
-    """The messages as the commit placed them."""
     return [
         Message(
             body=one.body,
@@ -149,7 +147,6 @@ def any_node(
     parent: Any = UNSET,
     on_path: bool = True,
 ) -> NewNode:
-    """A node of any kind but message, checked and encoded."""
     if kind == MESSAGE:
         raise InvalidValue("kind", "a message is added as a message, not as a node")
     data, format_ = encode_any(body, "body")
@@ -195,7 +192,6 @@ def encode_any(body: object, field: str) -> tuple[bytes, str | None]:
 
 
 def new_note(node: Any, key: str, body: object, values: Iterable[str] = ()) -> NewNote:
-    """A note, checked and encoded."""
     if ids.check_name(key, "key").startswith(DRAFT_PREFIX):
         raise InvalidValue("key", f"keys under {DRAFT_PREFIX!r} belong to drafts")
     data, format_ = encode_any(body, "body")

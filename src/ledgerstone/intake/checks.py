@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ledgerstone.records.state import SessionState
     from ledgerstone.records.tickets import Ticket
     from ledgerstone.records.work import Claim
+
+W = TypeVar("W", bound=str)
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
@@ -86,6 +88,10 @@ def session_id(value: SessionRef) -> str:
     if isinstance(value, _of_session()):
         return ids.check_id(value.session, "session")
     return ids.check_id(value, "session")
+
+
+def maybe_session(value: SessionRef | None) -> str | None:
+    return None if value is None else session_id(value)
 
 
 def record_id(value: IdRef, field: str) -> str:
@@ -177,10 +183,17 @@ def flag(value: bool, field: str) -> bool:
     return value
 
 
-def one_of(value: object, allowed: Iterable[str], field: str) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        raise InvalidValue(field, f"{_shown(value)} is none of {', '.join(allowed)}")
-    return value
+def one_of(value: object, allowed: Iterable[W], field: str) -> W:
+    """The allowed word itself: msgspec leaves a default out only if it is the same object."""
+    if isinstance(value, str):
+        for word in allowed:
+            if word == value:
+                return word
+    raise InvalidValue(field, f"{_shown(value)} is none of {', '.join(allowed)}")
+
+
+def maybe_one_of(value: object, allowed: Iterable[W], field: str) -> W | None:
+    return None if value is None else one_of(value, allowed, field)
 
 
 def text(value: str, field: str) -> str:
@@ -252,7 +265,6 @@ def seconds(value: object, field: str) -> float:
 
 
 def span_us(value: object, field: str) -> int:
-    """A duration in seconds, as microseconds."""
     return round(seconds(value, field) * US_PER_S)
 
 
@@ -268,6 +280,13 @@ def items(values: object, field: str) -> list[object]:
     return list(values)
 
 
+def known_fields(value: Iterable[object], known: Collection[str], field: str) -> None:
+    unknown = [key for key in value if key not in known]
+    if unknown:
+        there_are = ", ".join(known)
+        raise InvalidValue(field, f"no field is called {unknown[0]!r:.40}; there are {there_are}")
+
+
 def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
     """Names of values: SHA-256 in hex."""
     if isinstance(values, str):
@@ -280,6 +299,10 @@ def digests(values: Iterable[object], field: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def owner_id(owner: str | None) -> str:
+    return default_owner() if owner is None else ids.check_id(owner, "owner")
+
+
 def default_owner() -> str:
     """host:pid:random, so that no two owners are ever the same."""
     # Imported here: opening a store and reading from it needs no sockets.
@@ -290,7 +313,6 @@ def default_owner() -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as it stands in a message."""
     try:
         return f"{value!r:.40}"
     except ValueError:  # Python writes no integer of more than 4300 digits.

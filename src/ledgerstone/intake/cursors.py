@@ -25,7 +25,8 @@ CHARS_MAX = 16_384
 
 def scope(*parts: Any) -> bytes:
     """The digest of what makes a list this list: tenant, kind, filters, order, incarnation."""
-    return sha256(encode_json(parts, "filter")).digest()
+    plain = [part.hex() if isinstance(part, bytes) else part for part in parts]
+    return sha256(encode_json(plain, "filter")).digest()
 
 
 def encode(key: bytes, list_scope: bytes, place: tuple[int | str, ...]) -> str:

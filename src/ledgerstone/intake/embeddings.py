@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from struct import error as StructError
 from typing import Any
 
 from ledgerstone import ids
@@ -11,13 +14,16 @@ from ledgerstone.commands.embeddings import NewEmbedding
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
-from ledgerstone.intake.vectors import Vector, packed
 from ledgerstone.records.embeddings import Embedding, VectorRow
 from ledgerstone.records.memories import Namespace
 from ledgerstone.rules import namespaces
 from ledgerstone.rules.matching import Condition, matches
-from ledgerstone.rules.vectors import unpack
+from ledgerstone.rules.vectors import DIMENSIONS_MAX, pack, unpack
 
+Vector = Sequence[float]
+"""A list, tuple, array.array or one-dimensional numpy array."""
+
+_VECTOR = "vector"
 _FIELDS = ("vector", "id", "model", "session", "namespace", "metadata")
 
 
@@ -35,17 +41,15 @@ def new_embedding(
         id=ids.new_id() if id is None else embedding_id(id),
         model=ids.check_label(model, "model"),
         vector=packed(vector),
-        session=None if session is None else checks.session_id(session),
+        session=checks.maybe_session(session),
         namespace=namespaces.check(namespace, "namespace"),
         metadata=None if metadata is None else encode_json(metadata, "metadata"),
     )
 
 
 def new_embeddings(records: Iterable[object]) -> tuple[NewEmbedding, ...]:
-    """Several: records, or dictionaries with the fields of one."""
-    if isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
-        raise InvalidValue("records", f"a list expected, got {type(records).__name__}")
-    return tuple(_given(one, f"records[{n}]") for n, one in enumerate(records))
+    given = checks.items(records, "records")
+    return tuple(_given(one, f"records[{n}]") for n, one in enumerate(given))
 
 
 def _given(one: object, field: str) -> NewEmbedding:
@@ -60,12 +64,10 @@ def _given(one: object, field: str) -> NewEmbedding:
 
 
 def embedding_id(value: object) -> str:
-    """An id, given by itself or by its embedding."""
     return ids.check_id(value.id if isinstance(value, Embedding) else value, "id")
 
 
 def embedding_of(row: VectorRow) -> Embedding:
-    """A row as callers see it."""
     return Embedding(
         id=row.id,
         model=row.model,
@@ -95,3 +97,42 @@ def _metadata(row: VectorRow) -> Any:
         return decode_json(row.metadata)
     except ValueError as error:
         raise Corrupt("embeddings", row.id, "metadata", str(error)) from None
+
+
+def packed(value: Any) -> bytes:
+    values = _listed(value)
+    if not values:
+        raise InvalidValue(_VECTOR, "must not be empty")
+    if len(values) > DIMENSIONS_MAX:
+        raise InvalidValue(_VECTOR, f"{len(values)} numbers, at most {DIMENSIONS_MAX} allowed")
+    for n, one in enumerate(values):
+        if type(one) is not float and (type(one) is bool or not isinstance(one, int | float)):
+            raise InvalidValue(f"{_VECTOR}[{n}]", f"a number expected, got {type(one).__name__}")
+    try:
+        data = pack(values)
+        total = math.fsum(values)
+    except (OverflowError, StructError):
+        raise InvalidValue(_VECTOR, "a number is beyond the range of a 32-bit float") from None
+    except ValueError:
+        total = math.nan  # Infinities of both signs.
+    if not math.isfinite(total):
+        raise InvalidValue(_VECTOR, "NaN and Infinity are not allowed")
+    return data
+
+
+def rounded(value: Any) -> tuple[float, ...]:
+    """The numbers of a vector as they would be stored: what a search compares with."""
+    return unpack(packed(value))
+
+
+def _listed(value: Any) -> list[Any]:
+    """The numbers as Python has them; of numpy nothing is needed but `tolist`."""
+    if isinstance(value, str | bytes | bytearray | memoryview | dict | set):
+        raise InvalidValue(_VECTOR, f"a sequence of numbers expected, got {type(value).__name__}")
+    if isinstance(value, list | tuple):
+        return [one.item() if hasattr(one, "dtype") else one for one in value]
+    if isinstance(value, array) or hasattr(value, "tolist"):
+        found = value.tolist()
+        if isinstance(found, list):
+            return found
+    raise InvalidValue(_VECTOR, f"a sequence of numbers expected, got {type(value).__name__}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -14,12 +14,12 @@ from ledgerstone.codec import check_json, decode_struct, encode_given
 from ledgerstone.commands.evidence import EvidenceRow, Kind
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
-from ledgerstone.intake.content import Content
-from ledgerstone.intake.misfits import misfit
+from ledgerstone.intake.invalid import invalid_value
 from ledgerstone.records.traces import TraceEvent
 from ledgerstone.records.verification import CHECK_STATUSES, Check, Report
 
 T = TypeVar("T", bound=msgspec.Struct)
+_URI_KEYS = ("artifact_uri", "artifact_uris")
 
 AnyEvent: TypeAlias = TraceEvent | Mapping[str, Any]
 AnyReport: TypeAlias = Report | Mapping[str, Any]
@@ -47,12 +47,12 @@ class Form(Generic[T]):
         if not isinstance(value, Mapping):
             name = self._record.__name__
             raise InvalidValue(self.field, f"a {name} or a dictionary expected, got {value!r:.40}")
-        _refuse_unknown(value, self._record, self.field)
+        checks.known_fields(value, self._record.__struct_fields__, self.field)
         check_json(value.get("details"), f"{self.field}.details")
         try:
             found = msgspec.convert(value, self._record)
         except (msgspec.ValidationError, TypeError) as error:
-            raise misfit(self.field, error, CHECK_STATUSES) from None
+            raise invalid_value(self.field, error, CHECK_STATUSES) from None
         return _default(self._check(found, value, self.field))
 
     def encode(self, document: T) -> bytes:
@@ -63,7 +63,6 @@ class Form(Generic[T]):
             raise InvalidValue(self.field, str(error)) from None
 
     def bodies(self, values: Iterable[object]) -> tuple[bytes, ...]:
-        """Several, as they are stored."""
         found = checks.items(values, f"{self.field}s")
         return tuple(self.encode(self.take(value)) for value in found)
 
@@ -100,7 +99,7 @@ def _checked_report(report: Report, given: Mapping[Any, Any], field: str) -> Rep
         place = f"{field}.checks[{n}]"
         ids.check_id(check.id, f"{place}.id")
         if isinstance(raw, Mapping):
-            _refuse_unknown(raw, Check, place)
+            checks.known_fields(raw, Check.__struct_fields__, place)
     return replace(report, checks=[_default(check) for check in report.checks])
 
 
@@ -112,13 +111,6 @@ def _plain(value: object) -> object:
             plain["checks"] = [_plain(check) for check in plain["checks"]]
         return {name: item for name, item in plain.items() if item is not UNSET}
     return value
-
-
-def _refuse_unknown(value: Mapping[Any, Any], record: type[msgspec.Struct], field: str) -> None:
-    unknown = [key for key in value if key not in record.__struct_fields__]
-    if unknown:
-        known = ", ".join(record.__struct_fields__)
-        raise InvalidValue(field, f"no field is called {unknown[0]!r:.40}; there are {known}")
 
 
 def _default(value: T) -> T:
@@ -137,17 +129,75 @@ TRACES = Form("trace", "event", TraceEvent, _checked_event)
 REPORTS = Form("report", "report", Report, _checked_report)
 
 
-def add_trace(content: Content, given: AnyEvent) -> TraceEvent:
-    """An event that comes with a commit, about the turn's run unless it says otherwise."""
-    event = TRACES.take(given)
-    if event.run_id is None and content.run_id is not None:
-        event = replace(event, run_id=content.run_id)
-    content.extend("traces", (TRACES.encode(event),))
-    return event
+def trace_of(
+    name: str,
+    *,
+    success: bool,
+    output: str | bytes | bytearray | memoryview | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    details: Any = None,
+    kind: str = "tool_execution",
+    exit_code: int | None = None,
+    duration_ms: int = 0,
+    run_id: str | None = None,
+    at_us: int | None = None,
+) -> TraceEvent:
+    """An event about one call: of the output only the size stays, of the metadata only the keys.
+
+    The uris of artifacts are collected from metadata and details, however deep: what stands under
+    artifact_uri or artifact_uris, and every word that begins with "artifact:". InvalidValue.
+    """
+    return TRACES.take(
+        TraceEvent(
+            kind=kind,
+            name=name,
+            success=success,
+            exit_code=exit_code,
+            duration_ms=duration_ms,
+            output_bytes=_size(output),
+            metadata_keys=_keys(metadata),
+            artifact_uris=[*_uris(metadata), *_uris(details)],
+            details=details,
+            run_id=run_id,
+            at_us=at_us,
+        )
+    )
 
 
-def add_report(content: Content, given: AnyReport) -> Report:
-    """A report that comes with a commit."""
-    report = REPORTS.take(given)
-    content.extend("reports", (REPORTS.encode(report),))
-    return report
+def _size(output: object) -> int:
+    if output is None:
+        return 0
+    if isinstance(output, str):
+        return len(output.encode("utf-8", "surrogatepass"))
+    if isinstance(output, bytes | bytearray | memoryview):
+        return memoryview(output).nbytes
+    raise InvalidValue("output", f"text or bytes expected, got {type(output).__name__}")
+
+
+def _keys(metadata: object) -> list[str]:
+    if metadata is None:
+        return []
+    if not isinstance(metadata, Mapping):
+        raise InvalidValue("metadata", f"a dictionary expected, got {type(metadata).__name__}")
+    for key in metadata:
+        if not isinstance(key, str):
+            raise InvalidValue("metadata", f"keys must be text, got {type(key).__name__}")
+    return list(metadata)
+
+
+def _uris(value: object) -> Iterator[str]:
+    todo: list[tuple[object, bool]] = [(value, False)]
+    seen: dict[tuple[int, bool], object] = {}  # With the values: ids of dead ones come again.
+    while todo:
+        found, is_uri = todo.pop()
+        if isinstance(found, str):
+            if is_uri or (found.startswith("artifact:") and len(found.split()) == 1):
+                yield found
+        elif (id(found), is_uri) in seen:
+            continue  # A value may hold itself.
+        elif isinstance(found, Mapping):
+            seen[id(found), is_uri] = found
+            todo += [(item, key in _URI_KEYS) for key, item in found.items()]
+        elif isinstance(found, list | tuple):
+            seen[id(found), is_uri] = found
+            todo += [(item, is_uri) for item in found]

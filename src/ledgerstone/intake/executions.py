@@ -6,47 +6,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ledgerstone import ids
 from ledgerstone.codec import encode_json
-from ledgerstone.commands import Guard
-from ledgerstone.commands.executions import Finish, StartExecution
+from ledgerstone.commands.executions import Finish
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 
 ERROR_CHARS_MAX = 4096
-
-
-def start_of(
-    tenant: str,
-    session: str,
-    guard: Guard,
-    *,
-    call_id: str | None,
-    tool: str | None,
-    arguments: Any,
-    run_id: Any,
-    message: Any,
-    key: str | None,
-    ticket: Any,
-    id: str | None,
-) -> StartExecution:
-    """The intent; without a ticket, call and tool must be named."""
-    for name, value in (("call_id", call_id), ("tool", tool)):
-        if value is None and ticket is None:
-            raise InvalidValue(name, "needed, unless a ticket is given")
-    return StartExecution(
-        tenant=tenant,
-        session=session,
-        id=ids.new_id() if id is None else ids.check_id(id, "id"),
-        call_id=None if call_id is None else ids.check_id(call_id, "call_id"),
-        tool=None if tool is None else ids.check_name(tool, "tool"),
-        arguments=None if arguments is UNSET else encode_json(arguments, "arguments"),
-        key="" if key is None else ids.check_name(key, "key"),
-        message_id=checks.maybe_id(message, "message"),
-        run_id=checks.maybe_id(run_id, "run_id"),
-        ticket=checks.maybe_id(ticket, "ticket"),
-        guard=guard,
-    )
 
 
 def finish_of(id: Any, result: Any, error: Any, duration_ms: int | None) -> Finish:

@@ -10,7 +10,7 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import MemoryName, NewMemory
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
-from ledgerstone.intake.vectors import Vector, packed
+from ledgerstone.intake.embeddings import Vector, packed
 from ledgerstone.records.memories import Forget, Namespace, Remember
 from ledgerstone.rules import namespaces
 
@@ -21,7 +21,6 @@ def namespace_text(value: Namespace, field: str = "namespace") -> str:
 
 
 def memory_name(namespace: Namespace, key: str) -> MemoryName:
-    """A namespace and a key, checked."""
     return MemoryName(namespace_text(namespace), memory_key(key))
 
 
@@ -42,7 +41,6 @@ def new_memory(
     model: str = "",
     if_absent: bool = False,
 ) -> NewMemory:
-    """A value to remember, checked and encoded."""
     name = memory_name(namespace, key)
     return NewMemory(
         namespace=name.namespace,
@@ -56,10 +54,7 @@ def new_memory(
 
 
 def batch_changes(given: Iterable[object]) -> tuple[NewMemory | MemoryName, ...]:
-    """What a batch does."""
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
-        raise InvalidValue("changes", f"a list expected, got {type(given).__name__}")
-    return tuple(_change(one, n) for n, one in enumerate(given))
+    return tuple(_change(one, n) for n, one in enumerate(checks.items(given, "changes")))
 
 
 def _change(one: object, n: int) -> NewMemory | MemoryName:

@@ -16,8 +16,8 @@ from ledgerstone.codec import encode_json
 from ledgerstone.commands import Guard
 from ledgerstone.commands.runs import RunFilter
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks, cursors
-from ledgerstone.intake.misfits import misfit
+from ledgerstone.intake import checks
+from ledgerstone.intake.invalid import invalid_value
 from ledgerstone.records.decisions import CallDecision, Decision
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.runs import (
@@ -28,7 +28,6 @@ from ledgerstone.records.runs import (
     RunOutput,
     RunPart,
     RunRequest,
-    RunStatus,
     SeqRange,
     Termination,
     Waiting,
@@ -37,18 +36,11 @@ from ledgerstone.rules.run import FIXED
 
 Check = Callable[[Any, str], Any]
 
-# Our own texts: msgspec leaves a default out of the encoding only if it is the same object.
-_STATUSES: dict[str, RunStatus] = {one: one for one in RUN_STATUSES}
 _RECORDS = (RunPart, SeqRange, CallDecision, Decision)
 _RECORD_DEPTH = 4
 """A request holds a list of decisions, each with the decision in it."""
-_OLD_WORDS = {"plugin_requested": "behavior_requested"}
-"""What the ends of runs were called once."""
-
-
-def run_status(value: object) -> RunStatus:
-    """One of the four."""
-    return _STATUSES[checks.one_of(value, RUN_STATUSES, "status")]
+_ALIASES = {"plugin_requested": "behavior_requested"}
+"""Other words for how a run ended."""
 
 
 def run_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +62,7 @@ def run_changes(fields: Mapping[str, Any]) -> dict[str, Any]:
     changes = {name: value for name, value in fields.items() if name != "status"}
     found = run_fields(changes)
     if "status" in fields:
-        found["status"] = run_status(fields["status"])
+        found["status"] = checks.one_of(fields["status"], RUN_STATUSES, "status")
     return found
 
 
@@ -80,7 +72,9 @@ def checked_run(run: Run) -> Run:
         raise InvalidValue("run", f"a Run expected, got {type(run).__name__}")
     ids.check_id(run.id, "id")
     given = {name: getattr(run, name) for name in _CHECKS}
-    return replace(run, status=run_status(run.status), **run_fields(given))
+    return replace(
+        run, status=checks.one_of(run.status, RUN_STATUSES, "status"), **run_fields(given)
+    )
 
 
 def run_guard(run: Any, lease: AnyLease | None, expected_revision: int | None) -> Guard:
@@ -93,16 +87,11 @@ def run_guard(run: Any, lease: AnyLease | None, expected_revision: int | None) -
 
 
 def run_filter(session: Any, status: Any, parent_run: Any) -> RunFilter:
-    """Which runs a list shows."""
     return RunFilter(
-        session=None if session is None else checks.session_id(session),
-        status=None if status is None else checks.one_of(status, RUN_STATUSES, "status"),
+        session=checks.maybe_session(session),
+        status=checks.maybe_one_of(status, RUN_STATUSES, "status"),
         parent_run=checks.maybe_id(parent_run, "parent_run"),
     )
-
-
-def cursor_scope(tenant: str, where: RunFilter) -> bytes:
-    return cursors.scope(tenant, "runs", where.session, where.status, where.parent_run)
 
 
 def _part(kind: type[msgspec.Struct]) -> Check:
@@ -153,7 +142,7 @@ def _record(kind: type[msgspec.Struct], plain: dict[str, Any], field: str) -> An
     try:
         found = msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
-        raise misfit(field, error) from None
+        raise invalid_value(field, error) from None
     except InvalidValue as error:
         raise InvalidValue(f"{field}.{error.field}", error.reason) from None
     _refuse_unknown(plain, found, field)
@@ -165,8 +154,8 @@ def _rename_termination(plain: dict[str, Any]) -> None:
     if isinstance(inner, dict):
         _rename_termination(inner)
     word = plain.get("type")
-    if isinstance(word, str) and word in _OLD_WORDS:
-        plain["type"] = _OLD_WORDS[word]
+    if isinstance(word, str) and word in _ALIASES:
+        plain["type"] = _ALIASES[word]
 
 
 def _refuse_unknown(plain: Any, found: Any, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import UNSET
 
@@ -10,66 +10,62 @@ from ledgerstone import ids
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.commands.tickets import NewTicket, TicketFilter
 from ledgerstone.errors import InvalidValue
-from ledgerstone.intake import checks, cursors
+from ledgerstone.intake import checks
 from ledgerstone.intake.content import Content
 from ledgerstone.intake.work import span_us
-from ledgerstone.records.decisions import ACTIONS, RESUME_MODES, Decision, ResumeMode
+from ledgerstone.records.decisions import ACTIONS, RESUME_MODES, Decision
 from ledgerstone.records.parts import ToolCall
 from ledgerstone.records.runs import Run, Waiting, WaitingTicket
 from ledgerstone.records.tickets import (
     EXPIRY_ACTIONS,
     TICKET_STATUSES,
-    ExpiryAction,
     Ticket,
 )
 from ledgerstone.rules.tickets import asked
 
-# Our own texts: msgspec leaves a default out of the encoding only if it is the same object.
-_MODES: dict[str, ResumeMode] = {one: one for one in RESUME_MODES}
-_EXPIRIES: dict[str, ExpiryAction] = {one: one for one in EXPIRY_ACTIONS}
 _NO_CALL = "no message of this turn has this tool call; give tool and arguments"
 
 
-class Question(NamedTuple):
-    """What `turn.ask` was told besides the call."""
-
-    tool: str | None
-    arguments: Any
-    reason: str | None
-    message: str | None
-    mode: str
-    response_schema: Any
-    expires_s: float | None
-    on_expiry: str
-    id: str | None
-
-
-def ask(content: Content, turn: str, call_id: str, given: Question) -> Ticket:
+def ask(
+    content: Content,
+    turn: str,
+    call_id: str,
+    *,
+    tool: str | None,
+    arguments: Any,
+    reason: str | None,
+    message: str | None,
+    mode: str,
+    response_schema: Any,
+    expires_s: float | None,
+    on_expiry: str,
+    id: str | None,
+) -> Ticket:
     """Add a ticket to a turn; the turn's run, if it has one, waits for it from then on."""
     call_id = ids.check_id(call_id, "call_id")
     node, call = _find_call(content, call_id)
-    if call is None and given.tool is None:
-        raise InvalidValue("call_id", _NO_CALL)
-    tool = call.name if call is not None and given.tool is None else given.tool
-    arguments = given.arguments
+    if tool is None:
+        if call is None:
+            raise InvalidValue("call_id", _NO_CALL)
+        tool = call.name
     if arguments is UNSET:
         arguments = None if call is None else call.arguments
-    schema, ttl = given.response_schema, given.expires_s
+    schema = response_schema
     # From the turn, so that a repeated turn asks with the same id.
     derived = ids.derive("ticket", content.session, turn, call_id)
     new = NewTicket(
-        id=derived if given.id is None else ids.check_id(given.id, "id"),
+        id=derived if id is None else ids.check_id(id, "id"),
         call_id=call_id,
         tool=ids.check_name(tool, "tool"),
         arguments=encode_json(arguments, "arguments"),
         run_id=content.run_id,
         node=node,
-        mode=_MODES[checks.one_of(given.mode, RESUME_MODES, "mode")],
-        reason=checks.maybe_text(given.reason, "reason"),
-        message=checks.maybe_text(given.message, "message"),
+        mode=checks.one_of(mode, RESUME_MODES, "mode"),
+        reason=checks.maybe_text(reason, "reason"),
+        message=checks.maybe_text(message, "message"),
         response_schema=None if schema is None else encode_json(schema, "response_schema"),
-        ttl_us=None if ttl is None else span_us(ttl, "expires_s"),
-        on_expiry=_EXPIRIES[checks.one_of(given.on_expiry, EXPIRY_ACTIONS, "on_expiry")],
+        ttl_us=None if expires_s is None else span_us(expires_s, "expires_s"),
+        on_expiry=checks.one_of(on_expiry, EXPIRY_ACTIONS, "on_expiry"),
     )
     if any(new.id == other.id for other in content.more.get("tickets", ())):
         raise InvalidValue("id", f"ticket {new.id} is asked twice in this turn")
@@ -139,45 +135,26 @@ def decision_of(
     return made, edited
 
 
-class Where(NamedTuple):
-    """The filters of a list of tickets as callers give them."""
-
-    status: str | None = "open"
-    session: Any = None
-    user: str | None = None
-    run_id: Any = None
-    reason: str | None = None
-    older_than_s: float | None = None
-    expires_within_s: float | None = None
-
-
-def ticket_filter(where: Where, now_us: int) -> TicketFilter:
-    """Which tickets are meant, as of now."""
-    status, session, user = where.status, where.session, where.user
-    older, within = where.older_than_s, where.expires_within_s
+def ticket_filter(
+    now_us: int,
+    *,
+    status: str | None,
+    session: Any,
+    user: str | None,
+    run_id: Any,
+    reason: str | None,
+    older_than_s: float | None,
+    expires_within_s: float | None,
+) -> TicketFilter:
+    older, within = older_than_s, expires_within_s
     return TicketFilter(
-        status=None if status is None else checks.one_of(status, TICKET_STATUSES, "status"),
-        session=None if session is None else checks.session_id(session),
+        status=checks.maybe_one_of(status, TICKET_STATUSES, "status"),
+        session=checks.maybe_session(session),
         user=None if user is None else ids.check_id(user, "user"),
-        run_id=checks.maybe_id(where.run_id, "run_id"),
-        reason=checks.maybe_text(where.reason, "reason"),
+        run_id=checks.maybe_id(run_id, "run_id"),
+        reason=checks.maybe_text(reason, "reason"),
         created_before_us=None if older is None else now_us - span_us(older, "older_than_s"),
         expires_before_us=(
             None if within is None else now_us + span_us(within, "expires_within_s") + 1
         ),
-    )
-
-
-def cursor_scope(tenant: str, where: Where, found: TicketFilter) -> bytes:
-    """What binds a cursor to this very list; spans as given, since the time goes on."""
-    return cursors.scope(
-        tenant,
-        "tickets",
-        found.status,
-        found.session,
-        found.user,
-        found.run_id,
-        found.reason,
-        where.older_than_s,
-        where.expires_within_s,
     )

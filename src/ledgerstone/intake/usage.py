@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import astuple
 
@@ -19,9 +19,7 @@ from ledgerstone.records.stats import (
     GROUPINGS,
     PERIODS,
     Budget,
-    BudgetMode,
     Grouping,
-    Period,
     Scope,
 )
 from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage, UsageEntry
@@ -34,7 +32,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 class Priced(Protocol):
-    """Who knows a price list."""
+    """Whatever has a price list."""
 
     @property
     def prices(self) -> Any: ...
@@ -119,7 +117,6 @@ def _limit(cost: Cost) -> Cost:
 
 
 def currency(value: object, field: str) -> str:
-    """The code of a currency."""
     if not isinstance(value, str) or value not in CURRENCIES:
         raise InvalidValue(field, f"{value!r:.40} is no ISO 4217 code, such as USD or EUR")
     return value
@@ -133,7 +130,7 @@ def groups(by: str | Iterable[str]) -> tuple[Grouping, ...]:
     found: list[Grouping] = []
     for name in names:
         given = name.strip() if isinstance(name, str) else name
-        one = cast(Grouping, checks.one_of(given, GROUPINGS, "by"))
+        one = checks.one_of(given, GROUPINGS, "by")
         if one in found:
             raise InvalidValue("by", f"{one} is named twice")
         found.append(one)
@@ -141,7 +138,7 @@ def groups(by: str | Iterable[str]) -> tuple[Grouping, ...]:
 
 
 def moment(value: Moment | None, field: str) -> int | None:
-    """A border of a range as microseconds."""
+    """A bound of a time range, in microseconds."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return (value - _EPOCH).days * 86_400 * US_PER_S
     return checks.maybe_micros(value, field)
@@ -165,7 +162,7 @@ def budget_of(
         _limit(cost)
     if tokens is not None:
         checks.whole(tokens, "tokens")
-    per = cast(Period, checks.one_of(period, PERIODS, "period"))
+    per = checks.one_of(period, PERIODS, "period")
     unit = "tokens" if cost is None else cost.currency
     default = ids.derive("budget", scope, subject or "", per, unit)
     return Budget(
@@ -176,7 +173,7 @@ def budget_of(
         cost_nano=None if cost is None else cost.nano,
         currency="USD" if cost is None else cost.currency,
         tokens=tokens,
-        mode=cast(BudgetMode, checks.one_of(mode, BUDGET_MODES, "mode")),
+        mode=checks.one_of(mode, BUDGET_MODES, "mode"),
     )
 
 

@@ -15,27 +15,19 @@ from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef, Time
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
-    BOUNDARIES,
     DELIVERIES,
-    END_STATES,
     GROUP,
     NEVER,
-    ON_DUPLICATE,
-    ORDERS,
     PAYLOAD,
     PRIORITY_DEFAULT,
     PRIORITY_MAX,
     QUEUE_DEFAULT,
     SLOTS,
     Batch,
-    Boundary,
     Claim,
     DeadBatch,
     Delivery,
     EndedBatch,
-    EndState,
-    OnDuplicate,
-    Order,
     Slot,
 )
 
@@ -87,11 +79,6 @@ def new_batch(
     max_attempts: int | None = ATTEMPTS_DEFAULT,
     backoff_s: float = BACKOFF_DEFAULT_S,
 ) -> NewBatch:
-    """The batch that these words describe."""
-    policies: dict[str, Any] = {
-        "delivery": _policy(delivery, DELIVERIES, "delivery"),
-        "slot": _policy(slot, SLOTS, "slot"),
-    }
     return NewBatch(
         session=session,
         id=ids.check_id(id, "id"),
@@ -106,12 +93,12 @@ def new_batch(
         if max_attempts is None
         else checks.positive(max_attempts, "max_attempts"),
         backoff_us=span_us(backoff_s, "backoff_s"),
-        **policies,
+        delivery=checks.one_of(delivery, DELIVERIES, "delivery"),
+        slot=checks.one_of(slot, SLOTS, "slot"),
     )
 
 
 def check_keywords(how: Keywords) -> Keywords:
-    """InvalidValue for a keyword that a batch does not know."""
     unknown = how.keys() - Keywords.__annotations__.keys()
     if unknown:
         raise InvalidValue(min(unknown), "work has no such keyword")
@@ -119,7 +106,6 @@ def check_keywords(how: Keywords) -> Keywords:
 
 
 def pairs(values: Iterable[tuple[SessionRef, Any]]) -> list[tuple[SessionRef, Any]]:
-    """Sessions and what each of them gets."""
     given: Any = values
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise InvalidValue("work", f"pairs expected, got {type(given).__name__}")
@@ -134,26 +120,6 @@ def queue_name(value: str) -> str:
     return sys.intern(ids.check_name(value, "queue"))
 
 
-def boundary_name(value: str) -> Boundary:
-    known: Any = _policy(value, BOUNDARIES, "boundary")
-    return known  # type: ignore[no-any-return]
-
-
-def state_name(value: str) -> EndState:
-    known: Any = _policy(value, END_STATES, "state")
-    return known  # type: ignore[no-any-return]
-
-
-def order_name(value: str) -> Order:
-    known: Any = _policy(value, ORDERS, "order")
-    return known  # type: ignore[no-any-return]
-
-
-def on_duplicate_name(value: str) -> OnDuplicate:
-    known: Any = _policy(value, ON_DUPLICATE, "on_duplicate")
-    return known  # type: ignore[no-any-return]
-
-
 def span_us(value: object, field: str) -> int:
     """A duration of at most ten years, in microseconds."""
     us = checks.span_us(value, field)
@@ -163,15 +129,10 @@ def span_us(value: object, field: str) -> int:
 
 
 def ttl_us(value: object) -> int:
-    """How long something is held; nobody can work for no time at all."""
     us = span_us(value, "ttl_s")
     if us == 0:
-        raise InvalidValue("ttl_s", "nobody can hold a claim of no length")
+        raise InvalidValue("ttl_s", "must be greater than 0")
     return us
-
-
-def owner_id(owner: str | None) -> str:
-    return checks.default_owner() if owner is None else ids.check_id(owner, "owner")
 
 
 def claim_record(value: Claim) -> Claim:
@@ -187,7 +148,6 @@ def claim_names(id: str | None) -> tuple[str, str]:
 
 
 def batch_id(value: BatchRef) -> str:
-    """The id of a batch, given by itself or by a record that has it."""
     return ids.check_id(value.id if isinstance(value, _RECORDS) else value, "batch")
 
 
@@ -232,10 +192,6 @@ def _payloads(payloads: tuple[Any, ...]) -> bytes:
             "payload", f"{len(data)} bytes, at most {PAYLOADS_BYTES_MAX}: keep it as a value"
         )
     return data
-
-
-def _policy(value: object, allowed: tuple[str, ...], field: str) -> str:
-    return allowed[allowed.index(checks.one_of(value, allowed, field))]
 
 
 def _merge(value: str) -> str:

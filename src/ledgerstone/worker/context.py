@@ -63,7 +63,7 @@ class Work(Generic[S, T]):
     def begin(self, *, run_id: str | Run | None = None, branch: str = "main") -> T:
         """A new turn in the place of `turn`, which is forgotten with what was added to it."""
         self._turn_id = ids.new_id()
-        # Each face of the store begins its own kind of turn; no type can say that.
+        # Each kind of store begins its own kind of turn; no type can say that.
         turn: Any = self.store.turns.begin(
             self.lease, id=self._turn_id, run_id=run_id, branch=branch
         )
@@ -120,7 +120,7 @@ class Context(Work[AsyncStore, AsyncTurn]):
 
 
 class BlockingContext(Work[Store, Turn]):
-    """For a handler that is a plain function: it runs in a thread, with the blocking face."""
+    """For a handler that is a plain function: it runs in a thread, with the blocking store."""
 
     def finish(self, result: object) -> None:
         """Commit what was added, and keep what the handler returned."""

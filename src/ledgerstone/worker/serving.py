@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
-from ledgerstone.api.budget_checks import may_begin
 from ledgerstone.api.store import AsyncStore
+from ledgerstone.api.usage import may_begin
 from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import (
@@ -26,20 +29,57 @@ from ledgerstone.errors import (
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.work import Holding
 from ledgerstone.worker.context import BlockingContext, Bury, Context, Later
-from ledgerstone.worker.threads import Call
 
 BUDGET_PAUSE_S = 60.0
 """How long work waits before a used-up budget is looked at again, in seconds."""
 _SHARED = ("tenant", "clock", "equipment")
-"""What both faces of one store have in common besides the backend."""
+"""What the async and the blocking store share besides the backend."""
 
 Handler: TypeAlias = Callable[[Context], Awaitable[Any]] | Callable[[BlockingContext], Any]
 
 
 class Tell(Protocol):
-    """Says to whoever watches what happened."""
+    """Reports an event to the worker's observer."""
 
     def __call__(self, name: str, **fields: Any) -> None: ...
+
+
+class ThreadCall:
+    """A blocking call beside the event loop, in a thread that never keeps the process alive.
+
+    A thread cannot be cancelled: cancelling `result` leaves it running, and `ended` tells when it
+    is over. An executor's threads are waited for when the interpreter ends, so a handler that hangs
+    would keep a worker from ending; these are left behind.
+    """
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[BaseException | None] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                context.run(work)
+            except BaseException as raised:  # Whatever it is, it belongs to the one who waits.
+                error = raised
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(self._tell, error)
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    def _tell(self, error: BaseException | None) -> None:
+        self._over.set_result(error)
+
+    async def result(self) -> None:
+        """Wait for the end, and raise what the call raised."""
+        error = await asyncio.shield(self._over)
+        if error is not None:
+            raise error
+
+    async def ended(self) -> None:
+        """Wait for the end, however it was."""
+        await asyncio.wait((self._over,))
 
 
 class Service:
@@ -53,15 +93,14 @@ class Service:
         tell: Tell,
         stopping: Callable[[], bool],
     ) -> None:
-        self.store, self._blocking = _faces(store)
+        self.store, self._blocking = _both_stores(store)
         self._handler: Any = handler
         self._is_async = _is_async(handler)
         self._timeout_s = timeout_s
         self._tell = tell
         self._stopping = stopping
 
-    async def serve(self, holding: Holding, threads: list[Call]) -> None:
-        """Run the handler and settle the claim."""
+    async def serve(self, holding: Holding, threads: list[ThreadCall]) -> None:
         lease, claim = holding
         context: Context | BlockingContext
         if self._is_async:
@@ -98,11 +137,11 @@ class Service:
         finally:
             context.ended = True
 
-    def _start(self, context: BlockingContext) -> Call:
+    def _start(self, context: BlockingContext) -> ThreadCall:
         def work() -> None:
             context.finish(self._handler(context))
 
-        return Call(work, f"ledgerstone-worker-{context.session}")
+        return ThreadCall(work, f"ledgerstone-worker-{context.session}")
 
     async def _timed(self, work: Awaitable[Any]) -> Any:
         try:
@@ -193,8 +232,8 @@ def _is_async(handler: object) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
-def _faces(store: AsyncStore | Store) -> tuple[AsyncStore, Store]:
-    """Both faces of one store, which is the caller's to close."""
+def _both_stores(store: AsyncStore | Store) -> tuple[AsyncStore, Store]:
+    """The async and the blocking store on one backend; closing it is up to the caller."""
     handle = store._handle
     given: dict[str, Any] = {name: getattr(handle, name) for name in _SHARED}
     if isinstance(store, AsyncStore):

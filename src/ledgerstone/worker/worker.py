@@ -32,15 +32,14 @@ from ledgerstone.errors import (
 from ledgerstone.intake import checks
 from ledgerstone.intake.work import error_text
 from ledgerstone.records.work import Holding
-from ledgerstone.worker.serving import Handler, Service
-from ledgerstone.worker.threads import Call
+from ledgerstone.worker.serving import Handler, Service, ThreadCall
 
 OnEvent: TypeAlias = Callable[[str, dict[str, Any]], object]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-MANY = 10**12
+TAKEN_MAX = 10**12
 """More pieces of work than one worker ever takes."""
-STUBBORN_S = 5.0
+CANCEL_WAIT_S = 5.0
 """How long a handler that was cancelled may take for it; then it is left behind."""
 
 
@@ -87,7 +86,7 @@ class Worker:
         self._on_event = on_event
         self._handle_signals = handle_signals
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._taken = MANY
+        self._taken = TAKEN_MAX
         self._hold(0.0)  # Refuses wrong values here, not in the first slot.
         self._taken = 0
 
@@ -125,7 +124,7 @@ class Worker:
         self._drain = drain
         self._stopping, self._hurry = asyncio.Event(), asyncio.Event()
         self._freed = asyncio.Event()
-        self._door = asyncio.Lock()
+        self._wait_lock = asyncio.Lock()
         self._waiting: set[asyncio.Task[None]] = set()
         self._busy = self._ended = self._served = 0
         self._said_idle = False
@@ -141,7 +140,7 @@ class Worker:
             self._stopping.set()
             for slot in slots:
                 slot.cancel()
-            await asyncio.wait(slots, timeout=STUBBORN_S)
+            await asyncio.wait(slots, timeout=CANCEL_WAIT_S)
             await settled()
             self._loop = None
         for slot in slots:
@@ -184,7 +183,7 @@ class Worker:
                 await self._sleep()
 
     async def _serve_next(self) -> None:
-        threads: list[Call] = []
+        threads: list[ThreadCall] = []
         try:
             with ExitStack() as around:
                 async with AsyncExitStack() as stack:
@@ -208,7 +207,7 @@ class Worker:
             holding = await self._enter(stack, 0.0)
         if holding is None:
             # One slot waits for all of them, so that one piece of work wakes one.
-            async with self._door:
+            async with self._wait_lock:
                 if self._drain:
                     holding = await self._find_until_idle(stack)
                 else:

@@ -12,7 +12,7 @@ import pytest
 from ledgerstone import Store, tool_call, user
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake.cursors import encode, scope
-from ledgerstone.intake.session_fields import cursor_scope, session_filter
+from ledgerstone.intake.sessions import cursor_scope, session_filter
 from ledgerstone.testing.bed import Bed
 
 FORGED = 10_000

@@ -22,7 +22,7 @@ _WORDS = {
 }
 
 
-def misfit(field: str, error: Exception, allowed: Iterable[str] = ()) -> InvalidValue:
+def invalid_value(field: str, error: Exception, allowed: Iterable[str] = ()) -> InvalidValue:
     """The refusal of a document: the field down to the place inside it, and what is wrong there.
 
     `allowed`: the words of the only choice that the document has, if it has one.

@@ -1,16 +1,17 @@
-"""Finding work, keeping the claim on it, and what becomes of it in the end."""
+"""Claims on work: finding some, keeping the claim on it, and settling it in the end."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ledgerstone import ids
+from ledgerstone.api.grants import release
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.loop_async import pause
-from ledgerstone.api.work_take_async import send, send_many
+from ledgerstone.api.loop_async import answer_or_undo, pause
 from ledgerstone.clock import US_PER_S, monotonic_s
 from ledgerstone.commands.work import (
     AbandonClaim,
@@ -32,16 +33,17 @@ from ledgerstone.errors import (
     WorkInterrupted,
 )
 from ledgerstone.intake.work import error_text
+from ledgerstone.ports.backend import Grouping
 from ledgerstone.records.leases import Held
 from ledgerstone.records.work import Claim, Taken
 
 TakenList: TypeAlias = list[Taken]
 POLL_S = 1.0
-"""So long at most nobody looks: a change that was not told of, or a lease that ran out."""
+"""Maximum poll interval, in seconds: finds a change without a notice, or a lease that ran out."""
 RACE_PAUSE_S = 0.01
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class TakeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whose work is wanted, by whom, for how long."""
 
     queue: str
@@ -50,22 +52,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_batches: int
 
 
-async def take(handle: AsyncHandle, request: Request) -> Taken | None:
+async def take(handle: AsyncHandle, request: TakeRequest) -> Taken | None:
     """A session with work and no owner, or None at once; an idle look only reads."""
-    if not _looks_by_itself(handle):
-        due_us = await _next_due_us(handle, request)
-        if due_us is None or due_us > handle.clock.now_us():
-            return None
-    return await send(handle, _command(handle.tenant, request))
+    if not await _may_be_due(handle, request):
+        return None
+    return await _send(handle, request)
 
 
-async def take_many(handle: AsyncHandle, request: Request, most: int) -> TakenList:
+async def take_many(handle: AsyncHandle, request: TakeRequest, most: int) -> TakenList:
     """As many sessions as there are, at most `most`."""
-    if not _looks_by_itself(handle):
-        due_us = await _next_due_us(handle, request)
-        if due_us is None or due_us > handle.clock.now_us():
-            return []
-    found = await send_many(handle, [_command(handle.tenant, request) for _ in range(most)])
+    if not await _may_be_due(handle, request):
+        return []
+    commands = [_command(handle.tenant, request) for _ in range(most)]
+    found = await answer_or_undo(_take_all(handle, commands), partial(_undo_all, handle))
     taken = [one for one in found if isinstance(one, Taken)]
     for one in found:
         # With something in hand, an error can wait until somebody asks for more.
@@ -74,13 +73,58 @@ async def take_many(handle: AsyncHandle, request: Request, most: int) -> TakenLi
     return taken
 
 
+async def _send(handle: AsyncHandle, request: TakeRequest) -> Taken | None:
+    """Take; a caller that is cancelled meanwhile leaves neither lease nor claim behind."""
+    taking = handle.write(_command(handle.tenant, request))
+    return await answer_or_undo(taking, partial(_undo, handle))
+
+
+async def _take_all(
+    handle: AsyncHandle, commands: list[TakeWork]
+) -> list[Taken | LedgerstoneError]:
+    """What each of them takes; those that find nothing are left out."""
+    if isinstance(handle.backend, Grouping):
+        found = await handle.write_many(commands)
+        return [one for one in found if one is not None]
+    # Elsewhere they stand in one line anyway, and the first who finds nothing is the last to look.
+    taken: list[Taken | LedgerstoneError] = []
+    for command in commands:
+        try:
+            one = await handle.write(command)
+        except LedgerstoneError as error:
+            return [*taken, error]
+        if one is None:
+            break
+        taken.append(one)
+    return taken
+
+
+async def _undo(handle: AsyncHandle, taken: Taken | LedgerstoneError | None) -> None:
+    if isinstance(taken, Taken):
+        await hand_back(handle, taken)
+
+
+async def _undo_all(handle: AsyncHandle, found: list[Taken | LedgerstoneError]) -> None:
+    for one in found:
+        with suppress(LedgerstoneError):
+            await _undo(handle, one)
+
+
+async def hand_back(handle: AsyncHandle, taken: Taken) -> None:
+    """Undo a take: the attempt is not counted, the session is free."""
+    try:
+        await handle.write(AbandonClaim(**named(handle.tenant, taken.claim)))
+    finally:
+        await release(handle, taken.lease)
+
+
 def _looks_by_itself(handle: AsyncHandle) -> bool:
     """On a server, taking writes nothing when nothing is due, and a look would cost as much."""
     return handle.backend.capabilities.requires_network
 
 
-async def wait_for_work(handle: AsyncHandle, request: Request, wait_s: float | None) -> Taken:
-    """The same, once there is some; Timeout when `wait_s` pass before. None: wait for ever."""
+async def wait_for_work(handle: AsyncHandle, request: TakeRequest, wait_s: float | None) -> Taken:
+    """Take work as soon as there is some; Timeout after `wait_s` seconds, None waits for ever."""
     end_s = None if wait_s is None else monotonic_s() + wait_s
     seen = await handle.backend.achanged(-1, 0)
     race_s = RACE_PAUSE_S
@@ -105,9 +149,9 @@ async def wait_for_work(handle: AsyncHandle, request: Request, wait_s: float | N
 
 
 async def _look(
-    handle: AsyncHandle, request: Request, end_s: float | None
+    handle: AsyncHandle, request: TakeRequest, end_s: float | None
 ) -> tuple[Taken | None, float]:
-    """What there is to take, or in how many seconds something may be."""
+    """Work that could be taken now, or in how many seconds there may be some."""
     on_server = _looks_by_itself(handle)
     if on_server:
         taken = await take(handle, request)
@@ -117,7 +161,7 @@ async def _look(
     left_s = POLL_S if due_us is None else (due_us - handle.clock.now_us()) / US_PER_S
     if left_s > 0 or on_server:
         return None, left_s
-    return await send(handle, _command(handle.tenant, request)), left_s
+    return await _send(handle, request), left_s
 
 
 async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
@@ -127,7 +171,7 @@ async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
     off.
     """
     try:
-        await handle.write(renewal_of(handle.tenant, claim, held.ttl_us))
+        await handle.write(RenewClaim(ttl_us=held.ttl_us, **named(handle.tenant, claim)))
     except WorkInterrupted:
         raise
     except ClaimLost:
@@ -140,43 +184,27 @@ async def keep_claim(handle: AsyncHandle, held: Held, claim: Claim) -> bool:
 
 async def settle(handle: AsyncHandle, claim: Claim, error: BaseException | None) -> None:
     """What is left of a claim when its block ends: parked or failed by an error, or handed back."""
+    which = named(handle.tenant, claim)
     if isinstance(error, ExecutionUnresolved):
         # Of another session, or deleted since: then it is an error like any other.
         with suppress(ExecutionNotFound, SessionBindingMismatch):
             with suppress(ClaimLost):
-                await handle.write(parking_of(handle.tenant, claim, error.execution))
+                await handle.write(ParkClaim(execution=error.execution, **which))
             return
     if isinstance(error, Exception) and not isinstance(error, Fenced):
         # Lost here means: the block settled it itself before it failed.
         with suppress(ClaimLost):
-            await handle.write(failure_of(handle.tenant, claim, error_text(error)))
+            await handle.write(FailClaim(error=error_text(error), **which))
     else:
-        await handle.write(abandonment_of(handle.tenant, claim))
+        await handle.write(AbandonClaim(**which))
 
 
-def renewal_of(tenant: str, claim: Claim, ttl_us: int) -> RenewClaim:
-    return RenewClaim(ttl_us=ttl_us, **_named(tenant, claim))
-
-
-def failure_of(
-    tenant: str, claim: Claim, error: str, delay_us: int | None = None, bury: bool = False
-) -> FailClaim:
-    return FailClaim(error=error, delay_us=delay_us, bury=bury, **_named(tenant, claim))
-
-
-def parking_of(tenant: str, claim: Claim, execution: str) -> ParkClaim:
-    return ParkClaim(execution=execution, **_named(tenant, claim))
-
-
-def abandonment_of(tenant: str, claim: Claim, delay_us: int = 0) -> AbandonClaim:
-    return AbandonClaim(delay_us=delay_us, **_named(tenant, claim))
-
-
-def _named(tenant: str, claim: Claim) -> dict[str, Any]:
+def named(tenant: str, claim: Claim) -> dict[str, Any]:
+    """The fields of a command by which it names a claim."""
     return {"tenant": tenant, "session": claim.session, "claim": claim.id, "token": claim.token}
 
 
-def _command(tenant: str, request: Request) -> TakeWork:
+def _command(tenant: str, request: TakeRequest) -> TakeWork:
     lease_token, claim, claim_token = ids.new_ids(3)
     return TakeWork(
         tenant=tenant,
@@ -190,7 +218,14 @@ def _command(tenant: str, request: Request) -> TakeWork:
     )
 
 
-async def _next_due_us(handle: AsyncHandle, request: Request) -> int | None:
+async def _may_be_due(handle: AsyncHandle, request: TakeRequest) -> bool:
+    if _looks_by_itself(handle):
+        return True
+    due_us = await _next_due_us(handle, request)
+    return due_us is not None and due_us <= handle.clock.now_us()
+
+
+async def _next_due_us(handle: AsyncHandle, request: TakeRequest) -> int | None:
     return await handle.ask(PeekWork(tenant=handle.tenant, queue=request.queue))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import astuple
+
 from ledgerstone import ids
 from ledgerstone.codec import encode_json
-from ledgerstone.commands.sessions import SessionFilter
+from ledgerstone.commands.sessions import CreateSession, SessionFilter
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import Time
@@ -43,17 +45,6 @@ SESSION_FIELDS = (
 )
 
 
-def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
-    """The session to make when it is missing: a bare one, or as given."""
-    if create is False:
-        return None
-    if create is True:
-        return Session(id=id, tenant=tenant)
-    if not isinstance(create, Session):
-        raise InvalidValue("create", "True, False or a Session expected")
-    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})
-
-
 def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
     """A Session record, each field checked; InvalidValue names the one that is wrong."""
     unknown = fields.keys() - set(SESSION_FIELDS)
@@ -72,10 +63,26 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
         status=status,
         metadata=checks.json_value(fields.get("metadata"), "metadata"),
-        parent=None if parent is None else checks.session_id(parent),
+        parent=checks.maybe_session(parent),
         cause=_cause(fields.get("cause")),
         created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
     )
+
+
+def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
+    """The session to make when it is missing: a bare one, or as given."""
+    if create is False:
+        return None
+    if create is True:
+        return Session(id=id, tenant=tenant)
+    if not isinstance(create, Session):
+        raise InvalidValue("create", "True, False or a Session expected")
+    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})
+
+
+def ensuring(session: Session) -> CreateSession:
+    """The command that makes a session unless it is there."""
+    return CreateSession(tenant=session.tenant, session=session, ensure=True, parent_rule="exists")
 
 
 def _cause(value: Any) -> Cause | None:
@@ -101,10 +108,10 @@ def session_filter(where: dict[str, Any]) -> SessionFilter:
     return SessionFilter(
         user=None if user is None else ids.check_id(user, "user"),
         app=None if app is None else ids.check_label(app, "app"),
-        status=None if status is None else checks.one_of(status, STATUSES, "status"),
-        parent=None if parent is None else checks.session_id(parent),
+        status=checks.maybe_one_of(status, STATUSES, "status"),
+        parent=checks.maybe_session(parent),
         root=checks.flag(where.get("root", False), "root"),
-        under=None if under is None else checks.session_id(under),
+        under=checks.maybe_session(under),
         id_prefix=None if prefix is None else ids.check_id(prefix, "id_prefix"),
         deleted=checks.flag(where.get("deleted", False), "deleted"),
         created_after_us=checks.maybe_micros(where.get("created_after"), "created_after"),
@@ -116,24 +123,7 @@ def session_filter(where: dict[str, Any]) -> SessionFilter:
 
 def cursor_scope(tenant: str, where: SessionFilter, order: str) -> bytes:
     """What binds a cursor to this very list."""
-    equals = None if where.metadata_equals is None else where.metadata_equals.hex()
-    return cursors.scope(
-        tenant,
-        "sessions",
-        order,
-        where.user,
-        where.app,
-        where.status,
-        where.parent,
-        where.root,
-        where.under,
-        where.id_prefix,
-        where.deleted,
-        where.created_after_us,
-        where.created_before_us,
-        equals,
-        where.metadata_contains,
-    )
+    return cursors.scope(tenant, "sessions", order, *astuple(where))
 
 
 def _equals(where: dict[str, Any]) -> bytes | None:
