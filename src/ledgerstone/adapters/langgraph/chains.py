@@ -1,8 +1,8 @@
 """Chains: lists of messages as paths of message nodes, kept decoded by the node they end at.
 
 A path never changes, and a message that is deleted or amended moves the session's revision, after
-which nothing of it is believed any more (`Shared.compare`). What is kept here is never handed out:
-callers get copies, and may change them as they like.
+which `SaverContext.compare` drops the cache. What is cached is never handed out: callers get
+copies, and may change them as they like.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
-
-from ledgerstone.adapters.langgraph.values import Tree
 
 POINTER_BYTES = 16
 MESSAGE_BYTES = 1500
@@ -42,7 +40,7 @@ class Chain(NamedTuple):
         return self.nodes[-1] if self.nodes else None
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> dict[str, object]:
         """The pointer to this list."""
         found: dict[str, object] = {"$tip": self.tip, "n": len(self.items)}
         return found if self.first is None else {**found, "f": self.first}

@@ -10,9 +10,9 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.langgraph.reading import Reading, Stored, stored_of
-from ledgerstone.adapters.langgraph.shared import Shared
-from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, place_of
+from ledgerstone.adapters.langgraph.context import SaverContext
+from ledgerstone.adapters.langgraph.reading import CheckpointReader, StoredCheckpoint, stored_of
+from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, ref_of
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue
@@ -26,8 +26,8 @@ class Listing:
 
     def __init__(
         self,
-        core: Shared,
-        reading: Reading,
+        core: SaverContext,
+        reader: CheckpointReader,
         config: RunnableConfig | None,
         where: dict[str, Any] | None,
         before: RunnableConfig | None,
@@ -36,7 +36,7 @@ class Listing:
         if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidValue("limit", f"a number of checkpoints expected, got {limit!r:.40}")
         self._core = core
-        self._reading = reading
+        self._reader = reader
         self._where = where or {}
         self._left = limit
         self._done = limit == 0
@@ -45,10 +45,10 @@ class Listing:
         self._ns: str | None = None
         self._id: str | None = None
         if config:
-            place = place_of(config)
-            self._session, self._id = place.session, place.checkpoint
+            ref = ref_of(config)
+            self._session, self._id = ref.session, ref.checkpoint
             self._ns = config["configurable"].get("checkpoint_ns")
-            self._threads[place.session] = place.thread
+            self._threads[ref.session] = ref.thread
         given = ((before or {}).get("configurable") or {}).get("checkpoint_id")
         self._before = None if not given else ids.check_id(given, "before.checkpoint_id")
         self._after: tuple[str, str, int] | None = None
@@ -64,7 +64,7 @@ class Listing:
                 self._done |= self._left == 0
             if stored:
                 threads = [await self._thread(one.session) for one in stored]
-                return await self._reading.complete(stored, threads)
+                return await self._reader.complete(stored, threads)
         return []
 
     async def _nodes(self) -> list[Node]:
@@ -99,17 +99,17 @@ class Listing:
         core = self._core
         heads = await core.read(*(GetHead(tenant=core.tenant, id=session) for session in sessions))
         for session, head in zip(sessions, heads, strict=True):
-            known = core.threads[session]
-            if not known.putting:
-                core.compare(session, known, head)
+            cache = core.threads[session]
+            if not cache.putting:
+                core.compare(session, cache, head)
 
-    async def _fits(self, stored: Stored) -> bool:
+    async def _fits(self, stored: StoredCheckpoint) -> bool:
         if self._id is not None and stored.id != self._id:
             return False
         meta = stored.meta
         if "more" in stored.body and self._where.keys() - meta.keys():
             # Metadata that JSON cannot say, as infinity, is kept beside the rest.
-            [made] = await self._reading.complete([stored], [""])
+            [made] = await self._reader.complete([stored], [""])
             meta = dict(made.metadata)
         return all(meta.get(key) == value for key, value in self._where.items())
 

@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph.context import MessageIndex, SaverContext
 from ledgerstone.adapters.langgraph.envelopes import (
     UUID_MARK,
     pack_path,
@@ -17,8 +18,7 @@ from ledgerstone.adapters.langgraph.envelopes import (
     unpack_task,
 )
 from ledgerstone.adapters.langgraph.reading import WRITES_NOTE
-from ledgerstone.adapters.langgraph.shared import Shared
-from ledgerstone.adapters.langgraph.threads import Place, name_of, new_session
+from ledgerstone.adapters.langgraph.threads import CheckpointRef, name_of, new_session
 from ledgerstone.adapters.langgraph.values import Tree, Writer, has_new
 from ledgerstone.errors import InvalidValue, SessionNotFound
 
@@ -26,25 +26,26 @@ LATE = ("messages", "__pregel_tasks")
 """Channels whose writes most often say messages that become nodes soon after."""
 
 
-class Pending:
+class PendingWrites:
     """Pending writes of one store."""
 
-    def __init__(self, core: Shared) -> None:
+    def __init__(self, core: SaverContext) -> None:
         self._core = core
 
     async def put_writes(
-        self, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
+        self, ref: CheckpointRef, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> None:
         """Store pending writes, of a checkpoint that may come later."""
-        if place.node is None:
+        if ref.node is None:
             raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
-        core, known, node = self._core, self._core.threads[place.session], place.node
+        core, cache, node = self._core, self._core.threads[ref.session], ref.node
+        index = MessageIndex(core, ref.session)
         usual: list[tuple[int, str, Tree]] = []
         special: dict[str, Tree] = {}
         kept: dict[str, bytes] = {}
         for n, (channel, value) in enumerate(writes):
-            late = channel in LATE or channel in known.chained
-            writer = Writer(core.opaques, core.messages, core.places(place.session), late=late)
+            late = channel in LATE or channel in cache.chained
+            writer = Writer(core.opaques, core.messages, index, late=late)
             tree = writer.write(value, f"writes[{n}].{channel}")
             kept |= writer.values
             if channel in WRITES_IDX_MAP:
@@ -53,24 +54,24 @@ class Pending:
             else:
                 usual.append((n, channel, tree))
         if usual:
-            await self._keep(place, node, _body(task, path, usual), kept, task)
+            await self._keep(ref, node, _body(task, path, usual), kept, task)
         if special:
-            await self._annotate(place, node, special, "replace", kept)
+            await self._annotate(ref, node, special, "replace", kept)
 
     async def _keep(
-        self, place: Place, node: str, body: dict[str, Any], kept: dict[str, bytes], task: str
+        self, ref: CheckpointRef, node: str, body: dict[str, Any], kept: dict[str, bytes], task: str
     ) -> None:
         """Ordinary writes: the first of each place stays."""
-        known, key = self._core.threads[place.session], _key(0, task)
+        cache, key = self._core.threads[ref.session], _key(0, task)
         held = has_new(body)
         if held:
             # Before it is written: whoever makes a node of it meanwhile can shorten it then.
-            known.hold(node, key, body)
-        if await self._annotate(place, node, {key: body}, "keep", kept):
+            cache.hold(node, key, body)
+        if await self._annotate(ref, node, {key: body}, "keep", kept):
             return
         if held:
-            known.release(node, key)
-        found = await of(self._core.store.nodes.notes(place.session, [node], prefix=WRITES_NOTE))
+            cache.release(node, key)
+        found = await of(self._core.store.nodes.notes(ref.session, [node], prefix=WRITES_NOTE))
         there = {
             idx
             for name, note in found.get(node, {}).items()
@@ -81,11 +82,11 @@ class Pending:
         for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
             if idx not in there:
                 one = _body(task, unpack_path(body["p"]), [(idx, channel, tree)])
-                await self._annotate(place, node, {_key(idx, task): one}, "keep", kept)
+                await self._annotate(ref, node, {_key(idx, task): one}, "keep", kept)
 
     async def _annotate(
         self,
-        place: Place,
+        ref: CheckpointRef,
         node: str,
         notes: dict[str, Tree],
         mode: str,
@@ -96,14 +97,14 @@ class Pending:
         for made in (False, True):
             try:
                 return await of(
-                    core.store.nodes.annotate(place.session, node, notes, mode=mode, values=values)
+                    core.store.nodes.annotate(ref.session, node, notes, mode=mode, values=values)
                 )
             except SessionNotFound:
                 if made:
                     raise
-                session = new_session(place)
+                session = new_session(ref)
                 metadata = None if session is True else session.metadata  # type: ignore[union-attr]
-                await of(core.store.sessions.ensure(place.session, metadata=metadata))
+                await of(core.store.sessions.ensure(ref.session, metadata=metadata))
         return 0
 
 

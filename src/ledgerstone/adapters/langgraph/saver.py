@@ -25,17 +25,17 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.chains import Chains
+from ledgerstone.adapters.langgraph.context import REFUSE, SaverContext
 from ledgerstone.adapters.langgraph.envelopes import next_version
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
-from ledgerstone.adapters.langgraph.pending import Pending
-from ledgerstone.adapters.langgraph.reading import Reading
-from ledgerstone.adapters.langgraph.shared import REFUSE, Shared
-from ledgerstone.adapters.langgraph.threads import Threads, place_of
+from ledgerstone.adapters.langgraph.pending import PendingWrites
+from ledgerstone.adapters.langgraph.reading import CheckpointReader
+from ledgerstone.adapters.langgraph.threads import Threads, ref_of
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
-from ledgerstone.adapters.langgraph.writing import Writing, given_of
+from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
 from ledgerstone.api_sync.store import Store
 from ledgerstone.intake import checks
 
@@ -80,7 +80,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     def _equip(self) -> None:
         """Everything that depends on the serializer."""
         opaques = Opaques(self.serde)
-        core = Shared(
+        core = SaverContext(
             self._store,
             opaques,
             Messages(opaques, check=self._check),
@@ -89,10 +89,10 @@ class LedgerSaver(BaseCheckpointSaver[int]):
             self._on_divergence,
         )
         self._core = core
-        self._reading = Reading(core)
-        self._writing = Writing(core)
-        self._pending = Pending(core)
-        self._upkeep = Upkeep(core, self._reading, self._writing)
+        self._reader = CheckpointReader(core)
+        self._writer = CheckpointWriter(core)
+        self._pending = PendingWrites(core)
+        self._upkeep = Upkeep(core, self._reader, self._writer)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LedgerSaver:
         """The same saver, which also revives these classes."""
@@ -111,11 +111,11 @@ class LedgerSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one; None when there is none."""
-        return self._faces.now(self._reading.tuple_at(place_of(config), config))
+        return self._faces.now(self._reader.tuple_at(ref_of(config), config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As get_tuple."""
-        return await self._faces.later(self._reading.tuple_at(place_of(config), config))
+        return await self._faces.later(self._reader.tuple_at(ref_of(config), config))
 
     def list(
         self,
@@ -126,7 +126,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, the newest first; without a config those of all threads."""
-        listing = Listing(self._core, self._reading, config, filter, before, limit)
+        listing = Listing(self._core, self._reader, config, filter, before, limit)
         while page := self._faces.now(listing.page()):
             yield from page
 
@@ -139,7 +139,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As list."""
-        listing = Listing(self._core, self._reading, config, filter, before, limit)
+        listing = Listing(self._core, self._reader, config, filter, before, limit)
         while page := await self._faces.later(listing.page()):
             for one in page:
                 yield one
@@ -156,8 +156,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         LeafMoved when divergence is refused; InvalidValue or NotSupported name what cannot be
         stored, and then nothing is.
         """
-        given = given_of(config, checkpoint, metadata, new_versions)
-        return self._faces.now(self._writing.put(place_of(config), given))
+        request = request_of(config, checkpoint, metadata, new_versions)
+        return self._faces.now(self._writer.put(request))
 
     async def aput(
         self,
@@ -167,8 +167,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As put."""
-        given = given_of(config, checkpoint, metadata, new_versions)
-        return await self._faces.later(self._writing.put(place_of(config), given))
+        request = request_of(config, checkpoint, metadata, new_versions)
+        return await self._faces.later(self._writer.put(request))
 
     def put_writes(
         self,
@@ -178,8 +178,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
-        place = place_of(config)
-        self._faces.now(self._pending.put_writes(place, list(writes), task_id, task_path))
+        ref = ref_of(config)
+        self._faces.now(self._pending.put_writes(ref, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -189,8 +189,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """As put_writes."""
-        place = place_of(config)
-        await self._faces.later(self._pending.put_writes(place, list(writes), task_id, task_path))
+        ref = ref_of(config)
+        await self._faces.later(self._pending.put_writes(ref, list(writes), task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""
@@ -231,14 +231,14 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels were written since they were last stored whole."""
-        work = self._reading.delta_history(place_of(config), channels)
+        work = self._reader.delta_history(ref_of(config), channels)
         return self._faces.now(work)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """As get_delta_channel_history."""
-        work = self._reading.delta_history(place_of(config), channels)
+        work = self._reader.delta_history(ref_of(config), channels)
         return await self._faces.later(work)
 
     def adopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:

@@ -1,4 +1,4 @@
-"""What a process knows of a thread: names, the last commit it saw, and what may be pointed at."""
+"""Threads as sessions: their names, and what a process caches of each of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ledgerstone import ids
+from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph.chains import Chain, Key
 from ledgerstone.adapters.langgraph.values import Tree
 from ledgerstone.errors import InvalidValue
@@ -41,7 +42,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Place(NamedTuple):
+class CheckpointRef(NamedTuple):
     """Where a config points: the session of a thread, a namespace, a checkpoint or its parent."""
 
     thread: str
@@ -58,7 +59,7 @@ class Place(NamedTuple):
         return config_of(self.thread, self.ns, checkpoint)
 
 
-def place_of(config: RunnableConfig) -> Place:
+def ref_of(config: RunnableConfig) -> CheckpointRef:
     """Where a config points; InvalidValue when it names no thread."""
     given = (config or {}).get("configurable") or {}
     thread = given.get("thread_id")
@@ -69,7 +70,7 @@ def place_of(config: RunnableConfig) -> Place:
     if checkpoint is not None:
         ids.check_id(checkpoint, "configurable.checkpoint_id")
         checkpoint = str(checkpoint)
-    return Place(str(thread), session_id(thread), ns, checkpoint)
+    return CheckpointRef(str(thread), session_id(thread), ns, checkpoint)
 
 
 def config_of(thread: str, ns: str, checkpoint: str) -> RunnableConfig:
@@ -88,11 +89,11 @@ def session_id(thread: object) -> str:
         return DERIVED + base64.b32encode(digest).decode().rstrip("=").lower()
 
 
-def new_session(place: Place) -> bool | Session:
+def new_session(ref: CheckpointRef) -> bool | Session:
     """What a first commit makes: a session that remembers a name which is not its id."""
-    if place.session == place.thread:
+    if ref.session == ref.thread:
         return True
-    return Session(id=place.session, metadata={THREAD_KEY: place.thread})
+    return Session(id=ref.session, metadata={THREAD_KEY: ref.thread})
 
 
 def node_id(checkpoint: str, ns: str) -> str:
@@ -109,15 +110,15 @@ def checkpoint_id(node: str, ns: str) -> str:
     return node[: -NS_CHARS - len(NS_MARK)] if ns else node
 
 
-class State(NamedTuple):
+class ChannelState(NamedTuple):
     """What a later checkpoint may take over from one: versions and values of its channels."""
 
     versions: dict[str, Any]
     values: dict[str, Tree]
 
 
-class Facts(NamedTuple):
-    """Where a session stands. A put decides by one of these, and its commit names the revision."""
+class ThreadHead(NamedTuple):
+    """Where a session ends. A put decides by one of these, and its commit names the revision."""
 
     incarnation: int
     revision: int
@@ -127,15 +128,6 @@ class Facts(NamedTuple):
     """The newest checkpoint of namespaces."""
     foreign: bool = False
     """Whether others wrote that message, after the newest checkpoint."""
-
-
-class Seen(NamedTuple):
-    """Where a session stood when its newest checkpoint was read, and the list that ends there."""
-
-    incarnation: int
-    revision: int
-    checkpoint: str
-    chain: Key
 
 
 class View(NamedTuple):
@@ -148,34 +140,27 @@ class View(NamedTuple):
     """Whether the run put the checkpoint itself, in place of reading it."""
 
 
-class Gate:
-    """One writer at a time for each thread of this process, over either colour of store."""
+class ThreadLock:
+    """One writer at a time for each thread of this process, over a sync or an async store."""
 
     def __init__(self, *, blocking: bool) -> None:
-        self._thread_lock = threading.Lock() if blocking else None
-        self._loop_lock = None if blocking else asyncio.Lock()
+        self._lock = threading.Lock() if blocking else asyncio.Lock()
 
     async def __aenter__(self) -> None:
-        if self._loop_lock is not None:
-            await self._loop_lock.acquire()
-        elif self._thread_lock is not None:
-            self._thread_lock.acquire()
+        await of(self._lock.acquire())
 
     async def __aexit__(self, *error: object) -> None:
-        if self._loop_lock is not None:
-            self._loop_lock.release()
-        elif self._thread_lock is not None:
-            self._thread_lock.release()
+        self._lock.release()
 
 
-class Known:
-    """What this process knows of one thread; nothing here is needed to be right, only to be fast.
+class ThreadCache:
+    """What this process caches of one thread: nothing is needed to be right, only to be fast.
 
-    What a put decides by are its facts; the rest are copies of what never changes.
+    What a put decides by is the head; the rest are copies of what never changes.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    def __init__(self, writing: ThreadLock) -> None:
+        self.writing = writing
         self.putting = 0
         """How many puts are under way."""
         self.lock = threading.Lock()
@@ -183,19 +168,14 @@ class Known:
         """Checkpoints that were asked for by their id: whoever goes on from there means it."""
         self.views: OrderedDict[str, tuple[View, ...]] = OrderedDict()
         """What runs that go on from a checkpoint have seen."""
-        self.leaf: str | None = None
-        """Main's newest node when the newest checkpoint was read."""
-        self.messages = 0
-        """How many messages were on main then."""
         self.forget()
 
     def forget(self) -> None:
         """Somebody else changed the session: everything has to be read again."""
-        self.stood: tuple[int, int] | None = None
+        self.revision: tuple[int, int] | None = None
         """The incarnation and revision at which the rest was true."""
-        self.facts: Facts | None = None
-        self.seen: Seen | None = None
-        self.states: OrderedDict[str, State] = OrderedDict()
+        self.head: ThreadHead | None = None
+        self.states: OrderedDict[str, ChannelState] = OrderedDict()
         self.tips: OrderedDict[Key, None] = OrderedDict()
         self.nodes: OrderedDict[bytes, tuple[str, str | None]] = OrderedDict()
         self.held: OrderedDict[tuple[str, str], tuple[Tree, int]] = OrderedDict()
@@ -222,12 +202,11 @@ class Known:
             self.held.pop((node, key), None)
 
     def count(self, puts: int) -> None:
-        """Puts that begin or end."""
+        """Count puts that begin or end."""
         with self.lock:
             self.putting += puts
 
-    def remember(self, node: str, state: State) -> None:
-        """The state of a checkpoint."""
+    def remember(self, node: str, state: ChannelState) -> None:
         _put(self.states, node, state, STATES_MAX)
 
     def point_at(self, chain: Chain) -> None:
@@ -254,15 +233,15 @@ class Threads:
 
     def __init__(self, *, blocking: bool) -> None:
         self._blocking = blocking
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._caches: OrderedDict[str, ThreadCache] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __getitem__(self, session: str) -> Known:
+    def __getitem__(self, session: str) -> ThreadCache:
         with self._lock:
-            found = self._known.get(session)
+            found = self._caches.get(session)
             if found is None:
-                found = Known(Gate(blocking=self._blocking))
-            _put(self._known, session, found, THREADS_MAX)
+                found = ThreadCache(ThreadLock(blocking=self._blocking))
+            _put(self._caches, session, found, THREADS_MAX)
             return found
 
 
