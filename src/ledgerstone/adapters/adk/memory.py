@@ -1,9 +1,12 @@
-"""ADK's memory service: what sessions left, found again by words or by nearness."""
+"""ADK's memory service: what sessions left, found again by words or by vectors."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from google.adk.events.event import Event
@@ -14,10 +17,8 @@ from google.genai import types
 from pydantic_core import PydanticSerializationError
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk.asking import ask
 from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import memory_space
-from ledgerstone.adapters.adk.words import score, words_of
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
@@ -32,6 +33,8 @@ BATCH = 500
 GONE: dict[str, Any] = {"gone": True}
 """What stays of a deleted memory: adding its session again must not bring it back."""
 
+_WORD = re.compile(r"\w+")
+
 Made: TypeAlias = list[tuple[str, dict[str, Any]]]
 """Memories by their keys."""
 Vectors: TypeAlias = Sequence[Sequence[float]]
@@ -42,7 +45,7 @@ class LedgerMemoryService(BaseMemoryService):
     """Memories of ADK's users in a store of either colour.
 
     Found by the words they share with the query, as ADK's own service does it; with `embed`, which
-    makes vectors of texts, by nearness. `model` names its space of vectors, `results` bounds an
+    makes vectors of texts, by vector. `model` names its space of vectors, `results` bounds an
     answer. A memory is of one event and is kept once, however often its session is added.
     """
 
@@ -127,8 +130,7 @@ class LedgerMemoryService(BaseMemoryService):
             found = await self._faces.later(self._by_words(space, query))
         else:
             vector = (await self._vectors([query]))[0]
-            near = {"vector": vector, "model": self._model, "limit": self._results}
-            found = await self._faces.later(ask(self._store.memories.search, space, **near))
+            found = await self._faces.later(self._by_vector(space, vector))
         return SearchMemoryResponse(memories=[_entry(one) for one in found])
 
     async def delete_memory(
@@ -168,7 +170,10 @@ class LedgerMemoryService(BaseMemoryService):
                 for (key, value), vector in zip(part, vectors, strict=True)
             ]
             if changes:
-                await self._faces.later(ask(self._store.memories.batch, changes))
+                await self._faces.later(self._put(changes))
+
+    async def _put(self, changes: list[Remember]) -> None:
+        await of(self._store.memories.batch(changes))
 
     async def _absent(self, space: tuple[str, ...], made: Made) -> Made:
         """What is not there yet: vectors are not made for nothing."""
@@ -184,11 +189,15 @@ class LedgerMemoryService(BaseMemoryService):
             raise InvalidValue("embed", f"{len(texts)} vectors expected, got {len(found)}")
         return found
 
+    async def _by_vector(self, space: tuple[str, ...], vector: Sequence[float]) -> list[Memory]:
+        memories, model = self._store.memories, self._model
+        return await of(memories.search(space, vector=vector, model=model, limit=self._results))
+
     async def _by_words(self, space: tuple[str, ...], query: str) -> list[Memory]:
-        wanted = words_of(query)
+        wanted = _words(query)
         found = []
         async for memory in each(self._store.memories.iter(space)):
-            shared = score(wanted, _text(memory.value))
+            shared = _score(wanted, _text(memory.value))
             if shared:
                 value = memory.value
                 order = (-shared, value.get("at", 0), memory.created_us, value.get("place", 0))
@@ -238,6 +247,29 @@ def _content(content: types.Content) -> dict[str, Any]:
     except PydanticSerializationError as error:
         raise InvalidValue("content", str(error)) from None
     return found
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(_plain(text)))
+
+
+def _score(wanted: set[str], text: str) -> int:
+    """How many of the wanted words are in a text."""
+    plain = _plain(text)
+    there = _words(text)
+    for word in list(there):
+        if not word.isascii():
+            # Scripts without spaces: a Latin word among them is a word by itself.
+            there |= {"".join(run) for _, run in groupby(word, _is_latin)}
+    return sum(word in there or (not word.isascii() and word in plain) for word in wanted)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower()
+
+
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
 
 
 def _text(value: dict[str, Any]) -> str:

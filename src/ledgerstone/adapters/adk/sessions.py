@@ -22,7 +22,7 @@ from google.adk.sessions.session import Session as AdkSession
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk import listing, marks, states
+from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import (
     US_PER_S,
     events_of,
@@ -30,10 +30,18 @@ from ledgerstone.adapters.adk.events import (
     native_of,
     natives_of,
 )
-from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, user_space
-from ledgerstone.adapters.adk.marks import Seen
-from ledgerstone.adapters.adk.places import place_of
-from ledgerstone.adapters.adk.reading import Wanted, load, wanted
+from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, stored_id, user_space
+from ledgerstone.adapters.adk.reading import (
+    STALE,
+    EventRange,
+    StorageMarker,
+    checked_marker,
+    event_range,
+    list_sessions,
+    load,
+    marker_of,
+    set_marker,
+)
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of
 from ledgerstone.errors import (
     AlreadyExists,
@@ -84,7 +92,7 @@ class LedgerSessionService(BaseSessionService):
     ) -> AdkSession:
         id = store_id(app, user, name)
         values = states.json_state(state)
-        if await self._place(app, user, name) != id:
+        if await self._stored_id(app, user, name) != id:
             # A fork, or another framework's: a new one would hide it behind its own id.
             raise AlreadyExistsError(f"Session with id {name} already exists.")
         made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
@@ -95,7 +103,7 @@ class LedgerSessionService(BaseSessionService):
             answer: TurnCommitted = await of(turn.commit())
         except (AlreadyExists, RevisionMoved, SessionDeleted) as error:
             raise AlreadyExistsError(f"Session with id {name} already exists.") from error
-        found = await load(self._store, id, app, user, Wanted(recent=0))
+        found = await load(self._store, id, app, user, EventRange(recent=0))
         if found is None:  # Deleted again by somebody else.
             raise SessionNotFoundError(f"Session {name} not found.")
         # Of the commit: what somebody else did since, this object has not seen.
@@ -110,29 +118,29 @@ class LedgerSessionService(BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> AdkSession | None:
         """The session with the events that are asked for, or None; from one snapshot."""
-        want = wanted(config)
+        wanted = event_range(config)
         name = name_of(session_id)
         if not name:
             return None
-        return await self._faces.later(self._get(app_name, user_id, name, want))
+        return await self._faces.later(self._get(app_name, user_id, name, wanted))
 
-    async def _get(self, app: str, user: str, name: str, want: Wanted) -> AdkSession | None:
+    async def _get(self, app: str, user: str, name: str, wanted: EventRange) -> AdkSession | None:
         id = store_id(app, user, name)
-        found = await load(self._store, id, app, user, want)
+        found = await load(self._store, id, app, user, wanted)
         if found is None:
-            other = await self._place(app, user, name)
+            other = await self._stored_id(app, user, name)
             if other != id:
-                found = await load(self._store, other, app, user, want)
+                found = await load(self._store, other, app, user, wanted)
         return None if found is None else found.as_adk(name, app, user)
 
-    async def _place(self, app: str, user: str, name: str) -> str:
-        return await place_of(self._store, app, user, name, unowned=self._unowned)
+    async def _stored_id(self, app: str, user: str, name: str) -> str:
+        return await stored_id(self._store, app, user, name, unowned=self._unowned)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """Every session of the app, or of its user, with its state; changed last, listed last."""
-        found = await self._faces.later(listing.sessions(self._store, app_name, user_id))
+        found = await self._faces.later(list_sessions(self._store, app_name, user_id))
         return ListSessionsResponse(sessions=found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -141,7 +149,7 @@ class LedgerSessionService(BaseSessionService):
 
     async def _delete(self, app: str, user: str, name: str) -> None:
         if name:
-            await of(self._store.sessions.purge(await self._place(app, user, name)))
+            await of(self._store.sessions.purge(await self._stored_id(app, user, name)))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What a user's sessions of the app share, complete, with keys as they are."""
@@ -168,22 +176,22 @@ class LedgerSessionService(BaseSessionService):
         stored = await self._faces.later(self._append(session, event))
         if stored is None:
             return event
-        marks.put(session, stored)
+        set_marker(session, stored)
         session.last_update_time = stored.updated_us / US_PER_S
         return await super().append_event(session, event)
 
-    async def _append(self, session: AdkSession, event: Event) -> Seen | None:
+    async def _append(self, session: AdkSession, event: Event) -> StorageMarker | None:
         """What the object has seen with this event; None when it was stored before."""
         message = message_of(native_of(event))
         # Not as the event has it: there a None within a model is left out.
         delta = states.json_state(event.actions.state_delta)
-        known = marks.read(session)
+        known = marker_of(session)
         if known is None:
-            id = await self._place(session.app_name, session.user_id, name_of(session.id))
+            id = await self._stored_id(session.app_name, session.user_id, name_of(session.id))
         else:
             id = known.id
         try:
-            seen, revision = await marks.seen(self._store, session, id)
+            seen, revision = await checked_marker(self._store, session, id)
             answer = await self._commit(session, seen, revision, message, delta)
         except (StaleSessionError, AlreadyExistsError):
             if await self._has(id, message):
@@ -194,12 +202,12 @@ class LedgerSessionService(BaseSessionService):
             return None
         # As a read finds it: the time of a session never goes back.
         updated_us = max(seen.updated_us, answer.created_us)
-        return Seen(seen.id, seen.incarnation, answer.revision, updated_us)
+        return StorageMarker(seen.id, seen.incarnation, answer.revision, updated_us)
 
     async def _commit(
         self,
         session: AdkSession,
-        seen: Seen,
+        seen: StorageMarker,
         revision: int,
         message: Message,
         delta: dict[str, Any],
@@ -221,7 +229,7 @@ class LedgerSessionService(BaseSessionService):
         except (SessionNotFound, SessionDeleted) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except RevisionMoved as error:
-            raise StaleSessionError(marks.STALE) from error
+            raise StaleSessionError(STALE) from error
         except (AlreadyExists, TurnConflict) as error:
             raise AlreadyExistsError(f"Event {message.id} exists with other content.") from error
 

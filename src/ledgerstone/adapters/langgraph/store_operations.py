@@ -7,16 +7,30 @@ overtaken writer left behind is not believed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from itertools import count
 from typing import Any, NamedTuple
 
-from langgraph.store.base import Item, Result, SearchItem
+from langgraph.store.base import (
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Result,
+    SearchItem,
+    SearchOp,
+)
 
 from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.langgraph.store_batch import (
+    PREFIX,
+    Batch,
+    Name,
+    Put,
+    text_digest,
+    texts_of,
+)
 from ledgerstone.adapters.langgraph.store_filters import matches
-from ledgerstone.adapters.langgraph.store_plan import Name, Plan, Put, Search, mark_of, texts_of
-from ledgerstone.adapters.langgraph.store_spaces import listed
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands.memories import GetMemories, MemoryName, SearchMemories
 from ledgerstone.errors import Misuse
@@ -24,6 +38,8 @@ from ledgerstone.records.memories import Forget, Memory, Remember
 from ledgerstone.rules import namespaces
 
 CHUNK = 500
+NAMESPACES_CHUNK = 1000
+ANY = "*"
 NEAR_FIRST = 32
 GROWTH = 4
 FRESH = 0.9
@@ -39,8 +55,8 @@ class Vectors(NamedTuple):
     queries: Mapping[str, Sequence[float]]
 
 
-class Work:
-    """Coroutines over a store of either colour."""
+class StoreOperations:
+    """Coroutines over a sync or an async store."""
 
     def __init__(self, store: AnyStore, root: str, model: str | None) -> None:
         """`model`: the name of the vectors' space; None when there are none."""
@@ -50,27 +66,27 @@ class Work:
         self._model = model
         self._clock = SystemClock()
 
-    async def carry_out(self, plan: Plan, vectors: Vectors) -> list[Result]:
+    async def carry_out(self, batch: Batch, vectors: Vectors) -> list[Result]:
         """One answer for each operation; puts answer None."""
-        results: list[Result] = [None] * plan.count
+        results: list[Result] = [None] * batch.count
         seen: dict[Name, Memory] = {}
-        if plan.gets:
-            found = await self._get([one.name for one in plan.gets.values()])
-            for n, (name, refresh) in plan.gets.items():
-                memory = found.get(name)
-                results[n] = None if memory is None else self._item(memory)
+        if batch.gets:
+            found = await self._get((one.namespace, one.key) for one in batch.gets.values())
+            for n, (namespace, key, refresh) in batch.gets.items():
+                memory = found.get((namespace, key))
+                results[n] = None if memory is None else _item(memory)
                 if memory is not None and refresh:
-                    seen[name] = memory
-        for n, search in plan.searches.items():
+                    seen[namespace, key] = memory
+        for n, search in batch.searches.items():
             hits = await self._search(search, vectors.queries)
-            results[n] = [self._search_item(memory, score) for memory, score in hits]
-            if search.refresh:
-                seen |= {self._name(memory): memory for memory, _ in hits}
-        for n, spaces in plan.spaces.items():
-            results[n] = await listed(self._store, self._root, spaces)
+            results[n] = [_search_item(memory, score) for memory, score in hits]
+            if search.refresh_ttl:
+                seen |= {_name_of(memory): memory for memory, _ in hits}
+        for n, asked in batch.lists.items():
+            results[n] = await self._namespaces(asked)
         await self._refresh(seen)
-        if plan.puts:
-            await self._put(plan.puts, vectors.texts)
+        if batch.puts:
+            await self._put(batch.puts, vectors.texts)
         return results
 
     async def sweep(self) -> int:
@@ -92,7 +108,7 @@ class Work:
         return {name: one for name, one in zip(wanted, found, strict=True) if one is not None}
 
     async def _search(
-        self, search: Search, queries: Mapping[str, Sequence[float]]
+        self, search: SearchOp, queries: Mapping[str, Sequence[float]]
     ) -> list[tuple[Memory, float | None]]:
         if not search.limit:
             return []
@@ -103,65 +119,94 @@ class Work:
         if len(found) < end:
             async with aclosing(self._plain(search, found)) as rest:
                 async for memory in rest:
-                    found[self._name(memory)] = (memory, None)
+                    found[_name_of(memory)] = (memory, None)
                     if len(found) == end:
                         break
         return list(found.values())[search.offset : end]
 
     async def _plain(
-        self, search: Search, known: Mapping[Name, Any]
+        self, search: SearchOp, known: Mapping[Name, Any]
     ) -> AsyncGenerator[Memory, None]:
         """Items by namespace and key that are not known yet; the filter is judged here."""
         after: MemoryName | None = None
         while True:
             query = SearchMemories(
-                tenant=self._tenant, namespace=self._text(search.prefix), after=after, limit=CHUNK
+                tenant=self._tenant,
+                namespace=self._text(search.namespace_prefix),
+                after=after,
+                limit=CHUNK,
             )
             [page] = await of(self._store.read(query))
             for one in page:
-                if self._name(one) not in known and matches(search.conditions, one.value):
+                if _name_of(one) not in known and matches(search.filter or {}, one.value):
                     yield one
             if len(page) < CHUNK:
                 return
             after = MemoryName(namespaces.join(page[-1].namespace), page[-1].key)
 
     async def _near(
-        self, search: Search, vector: Sequence[float], wanted: int
+        self, search: SearchOp, vector: Sequence[float], wanted: int
     ) -> dict[Name, tuple[Memory, float | None]]:
         """The nearest items, each by the nearest of its vectors."""
-        count = max(NEAR_FIRST, wanted * GROWTH)
+        limit = max(NEAR_FIRST, wanted * GROWTH)
         while True:
             hits = await of(
                 self._store.memories.search(
-                    (self._vector_root, *search.prefix),
+                    (self._vector_root, *search.namespace_prefix),
                     vector=vector,
                     model=self._model or "",
-                    limit=count,
+                    limit=limit,
                 )
             )
             found = await self._believed(search, hits)
-            if len(found) >= wanted or len(hits) < count:
+            if len(found) >= wanted or len(hits) < limit:
                 return dict(list(found.items())[:wanted])
-            count *= GROWTH
+            limit *= GROWTH
 
     async def _believed(
-        self, search: Search, hits: Sequence[Memory]
+        self, search: SearchOp, hits: Sequence[Memory]
     ) -> dict[Name, tuple[Memory, float | None]]:
         """The items of vectors that still are theirs, in the order of the vectors."""
         owners = [(hit.namespace[1:-1], hit.namespace[-1]) for hit in hits]
-        depth = len(search.prefix)
+        depth = len(search.namespace_prefix)
         items = await self._get(owner for owner in owners if len(owner[0]) >= depth)
         found: dict[Name, tuple[Memory, float | None]] = {}
         for owner, hit in zip(owners, hits, strict=True):
             item = items.get(owner)
-            if item is None or owner in found or not matches(search.conditions, item.value):
+            if item is None or owner in found or not matches(search.filter or {}, item.value):
                 continue
             if _is_of(hit.value, item.value):
                 found[owner] = (item, hit.score)
         return found
 
+    async def _namespaces(self, asked: ListNamespacesOp) -> list[tuple[str, ...]]:
+        """Namespaces in order, cut to their depth; "*" stands for one segment of any name."""
+        if not asked.limit:
+            return []
+        prefix = _longest_prefix(asked)
+        match = (self._root, *prefix)
+        if asked.match_conditions in ((), ((PREFIX, prefix),)):
+            depth = None if asked.max_depth is None else asked.max_depth + 1
+            found = await of(
+                self._store.memories.namespaces(
+                    match=match, max_depth=depth, limit=asked.limit, offset=asked.offset
+                )
+            )
+            return [one[1:] for one in found]
+        kept: dict[tuple[str, ...], None] = {}
+        end = asked.offset + asked.limit
+        for offset in count(0, NAMESPACES_CHUNK):
+            page = await of(
+                self._store.memories.namespaces(match=match, limit=NAMESPACES_CHUNK, offset=offset)
+            )
+            kept |= dict.fromkeys(_matching(page, asked))
+            if len(page) < NAMESPACES_CHUNK or len(kept) >= end:
+                break
+        return list(kept)[asked.offset : end]
+
     async def _put(self, puts: Mapping[Name, Put], embedded: Mapping[str, Sequence[float]]) -> None:
-        changes: list[Remember | Forget] = await self._outdated(puts)
+        outdated = await self._vectors_of(puts)
+        changes: list[Remember | Forget] = [Forget(one.namespace, one.key) for one in outdated]
         for (segments, key), put in puts.items():
             home = (self._root, *segments)
             if put.value is None:
@@ -172,7 +217,7 @@ class Work:
                 Remember(
                     (self._vector_root, *segments, key),
                     str(n),
-                    {"path": one.path, "n": one.n, "text": mark_of(one.text)},
+                    {"path": one.path, "n": one.n, "text": text_digest(one.text)},
                     ttl_s=put.ttl_s,
                     vector=embedded[one.text],
                     model=self._model or "",
@@ -181,23 +226,21 @@ class Work:
             ]
         await of(self._store.memories.batch(changes))
 
-    async def _outdated(self, puts: Mapping[Name, Put]) -> list[Remember | Forget]:
-        """The vectors that these items have by now, to be forgotten first."""
+    async def _vectors_of(self, names: Iterable[Name]) -> list[Memory]:
+        """The vectors that items have by now."""
         if self._model is None:
             return []
-        kept = await self._vectors_of(puts)
-        return [Forget(one.namespace, one.key) for page in kept.values() for one in page]
-
-    async def _vectors_of(self, names: Iterable[Name]) -> dict[Name, list[Memory]]:
         wanted = list(names)
         texts = [namespaces.join((self._vector_root, *ns, key)) for ns, key in wanted]
         queries = [SearchMemories(tenant=self._tenant, namespace=text) for text in texts]
         pages = await of(self._store.read(*queries))
         # Below ("a",), "b" lie the vectors of ("a", "b"), "c" too.
-        return {
-            (ns, key): [one for one in page if len(one.namespace) == len(ns) + 2]
-            for (ns, key), page in zip(wanted, pages, strict=True)
-        }
+        return [
+            one
+            for (ns, _), page in zip(wanted, pages, strict=True)
+            for one in page
+            if len(one.namespace) == len(ns) + 2
+        ]
 
     async def _refresh(self, seen: Mapping[Name, Memory]) -> None:
         """Begin the time to live of what was read anew, and that of its vectors."""
@@ -205,37 +248,13 @@ class Work:
         old = [name for name, one in seen.items() if _is_worn(one, now_us)]
         if not old:
             return
-        places = [((self._root, *segments), key) for segments, key in old]
-        if self._model is not None:
-            kept = await self._vectors_of(old)
-            places += [(one.namespace, one.key) for page in kept.values() for one in page]
-        for namespace, key in places:
+        names = [((self._root, *segments), key) for segments, key in old]
+        names += [(one.namespace, one.key) for one in await self._vectors_of(old)]
+        for namespace, key in names:
             await of(self._store.memories.get(namespace, key, touch=True))
 
     def _text(self, segments: tuple[str, ...]) -> str:
         return namespaces.join((self._root, *segments))
-
-    def _name(self, memory: Memory) -> Name:
-        return memory.namespace[1:], memory.key
-
-    def _item(self, memory: Memory) -> Item:
-        return Item(
-            value=memory.value,
-            key=memory.key,
-            namespace=memory.namespace[1:],
-            created_at=memory.created_at,
-            updated_at=memory.updated_at,
-        )
-
-    def _search_item(self, memory: Memory, score: float | None) -> SearchItem:
-        return SearchItem(
-            memory.namespace[1:],
-            memory.key,
-            memory.value,
-            memory.created_at,
-            memory.updated_at,
-            score,
-        )
 
     @property
     def _tenant(self) -> str:
@@ -245,10 +264,54 @@ class Work:
         return tenant
 
 
+def _name_of(memory: Memory) -> Name:
+    return memory.namespace[1:], memory.key
+
+
+def _item(memory: Memory) -> Item:
+    namespace, key = _name_of(memory)
+    return Item(
+        value=memory.value,
+        key=key,
+        namespace=namespace,
+        created_at=memory.created_at,
+        updated_at=memory.updated_at,
+    )
+
+
+def _search_item(memory: Memory, score: float | None) -> SearchItem:
+    namespace, key = _name_of(memory)
+    return SearchItem(namespace, key, memory.value, memory.created_at, memory.updated_at, score)
+
+
+def _longest_prefix(asked: ListNamespacesOp) -> tuple[str, ...]:
+    """What all matches begin with, as far as the conditions say."""
+    paths = [one.path for one in asked.match_conditions or () if one.match_type == PREFIX]
+    heads = [path[: path.index(ANY)] if ANY in path else path for path in paths]
+    return max(heads, default=(), key=len)
+
+
+def _matching(
+    page: Iterable[tuple[str, ...]], asked: ListNamespacesOp
+) -> Iterator[tuple[str, ...]]:
+    for one in page:
+        namespace = one[1:]
+        if all(_fits(condition, namespace) for condition in asked.match_conditions or ()):
+            yield namespace[: asked.max_depth]
+
+
+def _fits(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = namespace[: len(path)] if condition.match_type == PREFIX else namespace[-len(path) :]
+    return all(asked in (ANY, found) for asked, found in zip(path, part, strict=True))
+
+
 def _is_of(mark: Any, value: Any) -> bool:
     """Whether a vector is of what an item says now."""
     texts, n = texts_of(value, mark["path"]), int(mark["n"])
-    return n < len(texts) and mark_of(texts[n]) == str(mark["text"])
+    return n < len(texts) and text_digest(texts[n]) == str(mark["text"])
 
 
 def _is_worn(memory: Memory, now_us: int) -> bool:
