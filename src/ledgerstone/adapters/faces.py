@@ -8,16 +8,18 @@ it in a thread; over an async store it runs on the store's loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
+from functools import wraps
 from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ledgerstone.api.store import AsyncStore
 from ledgerstone.api_sync.store import Store
 from ledgerstone.errors import InvalidValue, Misuse
 from ledgerstone.trampoline import run_now
 
+P = ParamSpec("P")
 T = TypeVar("T")
 AnyStore: TypeAlias = Store | AsyncStore
 
@@ -75,6 +77,25 @@ class Faces:
                 "the async method, or open the store with Store.open"
             )
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class _OverStore(Protocol):
+    _faces: Faces
+
+
+S = TypeVar("S", bound=_OverStore)
+
+
+def runs_later(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make a method that awaits `of(...)` one for async callers: see `Faces.later`."""
+
+    @wraps(method)
+    async def run(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return await self._faces.later(method(self, *args, **options))
+
+    return run
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

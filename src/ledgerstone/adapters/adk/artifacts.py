@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from google.adk.artifacts import artifact_util
@@ -15,7 +15,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
 from ledgerstone.adapters.adk.keys import ADK, name_of, owner_id, stored_id
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 
@@ -97,17 +97,15 @@ class LedgerArtifactService(BaseArtifactService):
             filename, session_id, version = target.filename, target.session_id, target.version
         return None
 
+    @runs_later
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
         """Every name that can be loaded here, those of the user with "user:"; sorted."""
-        return await self._faces.later(self._keys(app_name, user_id, session_id))
-
-    async def _keys(self, app: str, user: str, session: str | None) -> list[str]:
-        found = await of(self._store.artifacts.list(user=owner_id(app, user)))
+        found = await of(self._store.artifacts.list(user=owner_id(app_name, user_id)))
         names = [USER + one.name for one in found]
-        if session is not None:
-            id = await self._session(app, user, session)
+        if session_id is not None:
+            id = await self._session(app_name, user_id, session_id)
             names += [one.name for one in await of(self._store.artifacts.list(session=id))]
         return sorted(names)
 
@@ -170,15 +168,11 @@ class LedgerArtifactService(BaseArtifactService):
         number = None if version is None else version + 1
         return await self._call(method, where, version=number)
 
+    @runs_later
     async def _call(
         self, method: Callable[..., Any], where: Where, *args: Any, **options: Any
     ) -> Any:
         """What the store answers, for the owner and the name that ADK means."""
-        return await self._faces.later(self._ask(method, where, args, options))
-
-    async def _ask(
-        self, method: Callable[..., Any], where: Where, args: Sequence[Any], options: dict[str, Any]
-    ) -> Any:
         app, user, filename, session = where
         if not isinstance(filename, str):
             raise InvalidValue("filename", f"text expected, got {type(filename).__name__}")

@@ -65,12 +65,10 @@ async def stored_id(store: AnyStore, app: str, user: str, name: str, *, unowned:
 
 
 def metadata_of(id: str, session_id: str) -> dict[str, dict[str, str]]:
-    """What a session remembers of its names."""
     return {ADK: {"id": id, "session": session_id}}
 
 
 def app_space(app_name: str) -> tuple[str, ...]:
-    """The namespace of an app's state."""
     return (ADK, app_name, "app")
 
 
@@ -81,7 +79,6 @@ def user_space(app_name: str, user_id: str | None = None) -> tuple[str, ...]:
 
 
 def memory_space(app_name: str, user_id: str) -> tuple[str, ...]:
-    """The namespace of what a user's sessions left to remember."""
     return (ADK, app_name, "memory", user_id)
 
 
@@ -93,7 +90,6 @@ def _may_open(session: Session | None, app: str, user: str, *, unowned: bool) ->
 
 
 def _owner(app_name: str, user_id: str) -> tuple[str, str]:
-    """Return both names, checked."""
     app, user = _text(app_name, "app_name"), _text(user_id, "user_id")
     return ids.check_id(app, "app_name"), ids.check_id(user, "user_id")
 

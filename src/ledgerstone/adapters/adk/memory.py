@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 from ledgerstone import ids
 from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import memory_space
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import GetMemories, MemoryName
@@ -127,24 +127,22 @@ class LedgerMemoryService(BaseMemoryService):
         if not query.strip():
             return SearchMemoryResponse()
         if self._embed is None:
-            found = await self._faces.later(self._by_words(space, query))
+            found = await self._by_words(space, query)
         else:
             vector = (await self._vectors([query]))[0]
-            found = await self._faces.later(self._by_vector(space, vector))
+            found = await self._by_vector(space, vector)
         return SearchMemoryResponse(memories=[_entry(one) for one in found])
 
+    @runs_later
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         """Forget one by the id that a search gave; adding its session does not bring it back."""
-        if memory_id:
-            space = memory_space(app_name, user_id)
-            await self._faces.later(self._forget(space, memory_id))
-
-    async def _forget(self, space: tuple[str, ...], id: str) -> None:
-        keys = [_key_of(id)]
+        if not memory_id:
+            return
+        space, keys = memory_space(app_name, user_id), [_key_of(memory_id)]
         with suppress(InvalidValue):  # What can be no key is an id that somebody gave.
-            keys.append(memory_key(id))
+            keys.append(memory_key(memory_id))
         for key in keys:
             if await of(self._store.memories.get(space, key)) is not None:
                 await of(self._store.memories.put(space, key, GONE))
@@ -161,7 +159,7 @@ class LedgerMemoryService(BaseMemoryService):
         for first in range(0, len(made), BATCH):
             part = made[first : first + BATCH]
             if self._embed is not None and if_absent:
-                part = await self._faces.later(self._absent(space, part))
+                part = await self._absent(space, part)
             vectors: Sequence[Any] = [None] * len(part)
             if self._embed is not None and part:
                 vectors = await self._vectors([_text(value) for _, value in part])
@@ -170,11 +168,13 @@ class LedgerMemoryService(BaseMemoryService):
                 for (key, value), vector in zip(part, vectors, strict=True)
             ]
             if changes:
-                await self._faces.later(self._put(changes))
+                await self._put(changes)
 
+    @runs_later
     async def _put(self, changes: list[Remember]) -> None:
         await of(self._store.memories.batch(changes))
 
+    @runs_later
     async def _absent(self, space: tuple[str, ...], made: Made) -> Made:
         """What is not there yet: vectors are not made for nothing."""
         tenant: Any = self._store.tenant
@@ -189,10 +189,12 @@ class LedgerMemoryService(BaseMemoryService):
             raise InvalidValue("embed", f"{len(texts)} vectors expected, got {len(found)}")
         return found
 
+    @runs_later
     async def _by_vector(self, space: tuple[str, ...], vector: Sequence[float]) -> list[Memory]:
         memories, model = self._store.memories, self._model
         return await of(memories.search(space, vector=vector, model=model, limit=self._results))
 
+    @runs_later
     async def _by_words(self, space: tuple[str, ...], query: str) -> list[Memory]:
         wanted = _words(query)
         found = []

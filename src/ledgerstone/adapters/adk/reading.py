@@ -120,8 +120,6 @@ def event_range(config: GetSessionConfig | None) -> EventRange:
 
 
 class LoadedSession(msgspec.Struct, frozen=True):
-    """A session of the store with all that ADK shows of it."""
-
     session: Session
     revision: int
     state: dict[str, Any]

@@ -42,7 +42,7 @@ from ledgerstone.adapters.adk.reading import (
     marker_of,
     set_marker,
 )
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.errors import (
     AlreadyExists,
     RevisionMoved,
@@ -75,6 +75,7 @@ class LedgerSessionService(BaseSessionService):
         self._unowned = unowned
         self._waiting: dict[tuple[int, str], tuple[asyncio.Lock, int]] = {}
 
+    @runs_later
     async def create_session(
         self,
         *,
@@ -85,30 +86,26 @@ class LedgerSessionService(BaseSessionService):
     ) -> AdkSession:
         """A new session with its state, in one commit. AlreadyExistsError, InvalidValue."""
         name = name_of(session_id) or ids.new_id()
-        return await self._faces.later(self._create(app_name, user_id, name, state))
-
-    async def _create(
-        self, app: str, user: str, name: str, state: dict[str, Any] | None
-    ) -> AdkSession:
-        id = store_id(app, user, name)
+        id = store_id(app_name, user_id, name)
         values = states.json_state(state)
-        if await self._stored_id(app, user, name) != id:
+        if await self._stored_id(app_name, user_id, name) != id:
             # A fork, or another framework's: a new one would hide it behind its own id.
             raise AlreadyExistsError(f"Session with id {name} already exists.")
-        made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
+        made = Session(id=id, user=user_id, app=app_name, metadata=metadata_of(id, name))
         turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
         turn.warns = False
-        states.put(turn, app, user, values)
+        states.put(turn, app_name, user_id, values)
         try:
             answer: TurnCommitted = await of(turn.commit())
         except (AlreadyExists, RevisionMoved, SessionDeleted) as error:
             raise AlreadyExistsError(f"Session with id {name} already exists.") from error
-        found = await load(self._store, id, app, user, EventRange(recent=0))
+        found = await load(self._store, id, app_name, user_id, EventRange(recent=0))
         if found is None:  # Deleted again by somebody else.
             raise SessionNotFoundError(f"Session {name} not found.")
         # Of the commit: what somebody else did since, this object has not seen.
-        return replace(found, revision=answer.revision).as_adk(name, app, user)
+        return replace(found, revision=answer.revision).as_adk(name, app_name, user_id)
 
+    @runs_later
     async def get_session(
         self,
         *,
@@ -122,16 +119,13 @@ class LedgerSessionService(BaseSessionService):
         name = name_of(session_id)
         if not name:
             return None
-        return await self._faces.later(self._get(app_name, user_id, name, wanted))
-
-    async def _get(self, app: str, user: str, name: str, wanted: EventRange) -> AdkSession | None:
-        id = store_id(app, user, name)
-        found = await load(self._store, id, app, user, wanted)
+        id = store_id(app_name, user_id, name)
+        found = await load(self._store, id, app_name, user_id, wanted)
         if found is None:
-            other = await self._stored_id(app, user, name)
+            other = await self._stored_id(app_name, user_id, name)
             if other != id:
-                found = await load(self._store, other, app, user, wanted)
-        return None if found is None else found.as_adk(name, app, user)
+                found = await load(self._store, other, app_name, user_id, wanted)
+        return None if found is None else found.as_adk(name, app_name, user_id)
 
     async def _stored_id(self, app: str, user: str, name: str) -> str:
         return await stored_id(self._store, app, user, name, unowned=self._unowned)
@@ -143,20 +137,17 @@ class LedgerSessionService(BaseSessionService):
         found = await self._faces.later(list_sessions(self._store, app_name, user_id))
         return ListSessionsResponse(sessions=found)
 
+    @runs_later
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove it for good, with its events and artifacts; the other states stay."""
-        await self._faces.later(self._delete(app_name, user_id, name_of(session_id)))
-
-    async def _delete(self, app: str, user: str, name: str) -> None:
+        name = name_of(session_id)
         if name:
-            await of(self._store.sessions.purge(await self._stored_id(app, user, name)))
+            await of(self._store.sessions.purge(await self._stored_id(app_name, user_id, name)))
 
+    @runs_later
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What a user's sessions of the app share, complete, with keys as they are."""
-        return await self._faces.later(self._user_state(app_name, user_id))
-
-    async def _user_state(self, app: str, user: str) -> dict[str, Any]:
-        found = self._store.memories.iter(user_space(app, user))
+        found = self._store.memories.iter(user_space(app_name, user_id))
         return {memory.key: memory.value async for memory in each(found)}
 
     async def append_event(self, session: AdkSession, event: Event) -> Event:

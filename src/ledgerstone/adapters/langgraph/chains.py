@@ -41,7 +41,6 @@ class Chain(NamedTuple):
 
     @property
     def tree(self) -> dict[str, object]:
-        """The pointer to this list."""
         found: dict[str, object] = {"$tip": self.tip, "n": len(self.items)}
         return found if self.first is None else {**found, "f": self.first}
 
@@ -53,7 +52,6 @@ class Chain(NamedTuple):
         return length
 
     def upto(self, length: int) -> Chain:
-        """The beginning of it."""
         if length == len(self.items):
             return self
         if not length:
@@ -81,7 +79,6 @@ class Chain(NamedTuple):
         return Chain(items, nodes, self.tip, self.first)
 
     def followed_by(self, items: Sequence[BaseMessage], nodes: Sequence[str]) -> Chain:
-        """The list with more messages."""
         if not items:
             return self
         return Chain([*self.items, *items], [*self.nodes, *nodes], nodes[-1], self.first)
@@ -100,7 +97,6 @@ class Chains:
         self._lock = threading.Lock()
 
     def get(self, session: str, key: Key) -> Chain | None:
-        """The list that ends at a node."""
         with self._lock:
             found = self._kept.get((session, *key))
             if found is None:
@@ -122,13 +118,11 @@ class Chains:
                 self._drop(next(iter(self._kept)))
 
     def of(self, session: str, keys: Iterable[Key]) -> list[Chain]:
-        """Those of these lists that are here."""
         with self._lock:
             found = [self._kept.get((session, *key)) for key in keys]
             return [one[0] for one in found if one is not None]
 
     def forget(self, session: str) -> None:
-        """Drop the lists of a session."""
         with self._lock:
             for key in [key for key in self._kept if key[0] == session]:
                 self._drop(key)

@@ -110,7 +110,7 @@ class SaverContext(NamedTuple):
         items, nodes = self.messages.revive(stored)
         chain = Chain(items, nodes, *key)
         self.chains.put(session, chain, text_bytes(items))
-        self.threads[session].point_at(chain)
+        self.threads[session].tips.put(key, None)
         return chain
 
 
@@ -126,7 +126,6 @@ class MessageIndex:
         self.chains: list[Chain] = []
 
     def add(self, key: str, pristine: BaseMessage, node: str) -> None:
-        """A node that will be there."""
         self.nodes[name_of(key)] = (node, pristine.id)
         if type(pristine.content) is str:
             self.texts[name_of(pristine.content)] = node
@@ -142,8 +141,7 @@ class MessageIndex:
         best, length = base, base.common(given, compare)
         if length == len(given):
             return best, length
-        with self._cache.lock:
-            keys = list(reversed(self._cache.tips))
+        keys = [key for key, _ in reversed(self._cache.tips.entries())]
         for chain in [*self.chains, *self._core.chains.of(self._session, keys)]:
             # Only one that has the next message as well can be better; most are told apart there.
             if len(chain.items) <= length or not same(chain.items[length], given[length]):

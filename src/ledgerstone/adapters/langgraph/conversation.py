@@ -104,7 +104,6 @@ def is_newest(ref: CheckpointRef, head: ThreadHead) -> bool:
 
 
 def is_first(ref: CheckpointRef) -> bool:
-    """Whether a config names the checkpoint that is stored with the first put."""
     return not ref.ns and ref.checkpoint == first_id(ref.session)
 
 

@@ -15,7 +15,7 @@ from ledgerstone.adapters.langgraph.reading import CheckpointReader, StoredCheck
 from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, ref_of
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.sessions import GetHead
-from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
 from ledgerstone.records.nodes import Node
 
 PAGE = 50
@@ -33,12 +33,10 @@ class Listing:
         before: RunnableConfig | None,
         limit: int | None,
     ) -> None:
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise InvalidValue("limit", f"a number of checkpoints expected, got {limit!r:.40}")
         self._core = core
         self._reader = reader
         self._where = where or {}
-        self._left = limit
+        self._left = None if limit is None else checks.whole(limit, "limit")
         self._done = limit == 0
         self._threads: dict[str, str] = {}
         self._session: str | None = None

@@ -9,23 +9,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    ChatMessage,
-    ChatMessageChunk,
-    FunctionMessage,
-    FunctionMessageChunk,
-    HumanMessage,
-    HumanMessageChunk,
-    RemoveMessage,
-    SystemMessage,
-    SystemMessageChunk,
-    ToolMessage,
-    ToolMessageChunk,
-    message_to_dict,
-)
+from langchain_core import messages as lc
+from langchain_core.messages import BaseMessage, message_to_dict
 
 from ledgerstone import formats
 from ledgerstone.adapters.langgraph.building import from_natives
@@ -43,19 +28,10 @@ SHORT_CHARS = 13
 
 KNOWN: frozenset[type] = frozenset(
     (
-        AIMessage,
-        AIMessageChunk,
-        ChatMessage,
-        ChatMessageChunk,
-        FunctionMessage,
-        FunctionMessageChunk,
-        HumanMessage,
-        HumanMessageChunk,
-        RemoveMessage,
-        SystemMessage,
-        SystemMessageChunk,
-        ToolMessage,
-        ToolMessageChunk,
+        *(lc.AIMessage, lc.AIMessageChunk, lc.ChatMessage, lc.ChatMessageChunk),
+        *(lc.FunctionMessage, lc.FunctionMessageChunk, lc.HumanMessage, lc.HumanMessageChunk),
+        *(lc.SystemMessage, lc.SystemMessageChunk, lc.ToolMessage, lc.ToolMessageChunk),
+        lc.RemoveMessage,
     )
 )
 """The classes that LangChain itself makes of their JSON form."""
@@ -66,13 +42,12 @@ _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
 
-class Kept(NamedTuple):
-    """A message to be stored: ours, what a read would make of it, and what is alike for both."""
+class MessageToStore(NamedTuple):
+    """A message to be stored: ours, what a read would make of it, and its text without the id."""
 
     message: Message
     pristine: BaseMessage
     key: str
-    size: int
 
 
 def is_list(value: Any) -> bool:
@@ -92,7 +67,7 @@ class Messages:
         self._recent: dict[int, tuple[BaseMessage, str, BaseMessage]] = {}
         """A message is met in a write, then in a channel: it is looked at closely once."""
 
-    def keep(self, given: BaseMessage, path: str) -> Kept:
+    def keep(self, given: BaseMessage, path: str) -> MessageToStore:
         """A message as ours; InvalidValue or NotSupported when it could not be read again."""
         return self._plain(given) or self._opaque(given, path)
 
@@ -163,7 +138,7 @@ class Messages:
     def _is_plain(self, given: BaseMessage) -> bool:
         return self._opaques.is_open and type(given) in KNOWN
 
-    def _plain(self, given: BaseMessage) -> Kept | None:
+    def _plain(self, given: BaseMessage) -> MessageToStore | None:
         found = self.plain(given)
         if found is None:
             return None
@@ -171,11 +146,11 @@ class Messages:
         native = json.loads(text)
         native["data"]["id"] = given.id
         try:
-            return Kept(formats.keep(FORMAT, native), pristine, text, len(text))
+            return MessageToStore(formats.keep(FORMAT, native), pristine, text)
         except InvalidValue:
             return None
 
-    def _opaque(self, given: BaseMessage, path: str) -> Kept:
+    def _opaque(self, given: BaseMessage, path: str) -> MessageToStore:
         kind, data = self._opaques.dump(given, path)
         pristine = self._opaques.load(kind, data, path)
         if not isinstance(pristine, BaseMessage):
@@ -183,7 +158,7 @@ class Messages:
         shown = str(given.text)[:PREVIEW_CHARS] if self._opaques.is_open else None
         extra = {OPAQUE: [kind, to_text(data)]}
         made = unnamed_message(_ROLES.get(given.type, "user"), shown, extra=extra)
-        return Kept(made, pristine, f"{kind}:{to_text(data)}", len(data))
+        return MessageToStore(made, pristine, f"{kind}:{to_text(data)}")
 
     def _open(self, stored: Message) -> BaseMessage:
         kind, text = (stored.body.extra or {})[OPAQUE]
@@ -227,7 +202,6 @@ def fresh(given: BaseMessage) -> BaseMessage:
 
 
 def fresh_all(given: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Copies of all of them."""
     return [fresh(one) for one in given]
 
 

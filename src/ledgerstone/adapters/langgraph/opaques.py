@@ -85,5 +85,4 @@ class Opaques:
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as text for JSON."""
     return base64.b64encode(data).decode("ascii")

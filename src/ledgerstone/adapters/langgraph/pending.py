@@ -17,8 +17,8 @@ from ledgerstone.adapters.langgraph.envelopes import (
     unpack_path,
     unpack_task,
 )
-from ledgerstone.adapters.langgraph.reading import WRITES_NOTE
-from ledgerstone.adapters.langgraph.threads import CheckpointRef, name_of, new_session
+from ledgerstone.adapters.langgraph.reading import WRITES_NOTE, indexed_writes
+from ledgerstone.adapters.langgraph.threads import CheckpointRef, name_of
 from ledgerstone.adapters.langgraph.values import Tree, Writer, has_new
 from ledgerstone.errors import InvalidValue, SessionNotFound
 
@@ -27,8 +27,6 @@ LATE = ("messages", "__pregel_tasks")
 
 
 class PendingWrites:
-    """Pending writes of one store."""
-
     def __init__(self, core: SaverContext) -> None:
         self._core = core
 
@@ -38,7 +36,7 @@ class PendingWrites:
         """Store pending writes, of a checkpoint that may come later."""
         if ref.node is None:
             raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
-        core, cache, node = self._core, self._core.threads[ref.session], ref.node
+        core, cache = self._core, self._core.threads[ref.session]
         index = MessageIndex(core, ref.session)
         usual: list[tuple[int, str, Tree]] = []
         special: dict[str, Tree] = {}
@@ -54,58 +52,45 @@ class PendingWrites:
             else:
                 usual.append((n, channel, tree))
         if usual:
-            await self._keep(ref, node, _body(task, path, usual), kept, task)
+            await self._keep(ref, _body(task, path, usual), list(kept.values()), task)
         if special:
-            await self._annotate(ref, node, special, "replace", kept)
+            await self._annotate(ref, special, "replace", list(kept.values()))
 
     async def _keep(
-        self, ref: CheckpointRef, node: str, body: dict[str, Any], kept: dict[str, bytes], task: str
+        self, ref: CheckpointRef, body: dict[str, Any], values: list[bytes], task: str
     ) -> None:
-        """Ordinary writes: the first of each place stays."""
-        cache, key = self._core.threads[ref.session], _key(0, task)
+        """Ordinary writes: the first of each index stays."""
+        cache, node, key = self._core.threads[ref.session], str(ref.node), _key(0, task)
         held = has_new(body)
         if held:
             # Before it is written: whoever makes a node of it meanwhile can shorten it then.
             cache.hold(node, key, body)
-        if await self._annotate(ref, node, {key: body}, "keep", kept):
+        if await self._annotate(ref, {key: body}, "keep", values):
             return
         if held:
-            cache.release(node, key)
+            cache.held.discard((node, key))
         found = await of(self._core.store.nodes.notes(ref.session, [node], prefix=WRITES_NOTE))
         there = {
             idx
             for name, note in found.get(node, {}).items()
             if name.split(":", 2)[2] == key.split(":", 2)[2]
-            for idx in note.body.get("i") or range(len(note.body["w"]))
+            for idx, _ in indexed_writes(note.body)
         }
-        indexes = body.get("i") or range(len(body["w"]))
-        for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
+        for idx, (channel, tree) in indexed_writes(body):
             if idx not in there:
                 one = _body(task, unpack_path(body["p"]), [(idx, channel, tree)])
-                await self._annotate(ref, node, {_key(idx, task): one}, "keep", kept)
+                await self._annotate(ref, {_key(idx, task): one}, "keep", values)
 
     async def _annotate(
-        self,
-        ref: CheckpointRef,
-        node: str,
-        notes: dict[str, Tree],
-        mode: str,
-        kept: dict[str, bytes],
+        self, ref: CheckpointRef, notes: dict[str, Tree], mode: str, values: list[bytes]
     ) -> int:
-        core = self._core
-        values = list(kept.values())
-        for made in (False, True):
-            try:
-                return await of(
-                    core.store.nodes.annotate(ref.session, node, notes, mode=mode, values=values)
-                )
-            except SessionNotFound:
-                if made:
-                    raise
-                session = new_session(ref)
-                metadata = None if session is True else session.metadata  # type: ignore[union-attr]
-                await of(core.store.sessions.ensure(ref.session, metadata=metadata))
-        return 0
+        """How many notes were written; the session is made when it is missing."""
+        store, id, node = self._core.store, ref.session, str(ref.node)
+        try:
+            return await of(store.nodes.annotate(id, node, notes, mode=mode, values=values))
+        except SessionNotFound:
+            await of(store.sessions.ensure(id, metadata=ref.session_metadata))
+        return await of(store.nodes.annotate(id, node, notes, mode=mode, values=values))
 
 
 def _key(idx: int, task: str) -> str:

@@ -167,7 +167,7 @@ class CheckpointPut:
             if node is None:
                 return ChannelState({}, {})
             found = stored_of(node).state
-            self.cache.remember(ref.node, found)
+            self.cache.states.put(ref.node, found)
         return found
 
     async def _store_first(self) -> None:
@@ -368,7 +368,6 @@ class CheckpointPut:
         return tree
 
     def _make_body(self) -> None:
-        """The body and the metadata of the checkpoint."""
         request = self.request
         body: dict[str, Any] = {
             "ts": pack_ts(request.ts, request.id),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple, cast
 
@@ -75,8 +75,6 @@ class PendingTree(NamedTuple):
 
 
 class StoredCheckpoint(NamedTuple):
-    """A checkpoint as it is stored."""
-
     session: str
     ns: str
     id: str
@@ -106,9 +104,8 @@ class StoredCheckpoint(NamedTuple):
                 continue
             body = note.body
             task = body["t"] if "t" in body else unpack_task(key.split(":", 2)[2])
-            indexes = body.get("i") or range(len(body["w"]))
             path = unpack_path(body["p"])
-            for idx, (channel, tree) in zip(indexes, body["w"], strict=True):
+            for idx, (channel, tree) in indexed_writes(body):
                 found.setdefault((task, idx), PendingTree(path, task, idx, channel, tree))
         return sorted(found.values(), key=lambda one: writes_sort_key(one.path, one.task, one.idx))
 
@@ -121,6 +118,12 @@ class StoredCheckpoint(NamedTuple):
     @property
     def state(self) -> ChannelState:
         return ChannelState(self.body["ver"], self.body["val"])
+
+
+def indexed_writes(body: dict[str, Any]) -> Iterator[tuple[int, tuple[str, Tree]]]:
+    """The writes of a note with their indexes; most are numbered from 0."""
+    writes = body["w"]
+    return zip(body.get("i") or range(len(writes)), writes, strict=True)
 
 
 def stored_of(
@@ -140,8 +143,6 @@ def stored_of(
 
 
 class CheckpointReader:
-    """Checkpoints of one store."""
-
     def __init__(self, core: SaverContext) -> None:
         self._core = core
 
@@ -163,7 +164,7 @@ class CheckpointReader:
             query = GetNode(
                 tenant=core.tenant, session=session, id=ref.node, notes=True, resolve=True
             )
-            cache.ask(ref.node)
+            cache.asked.put(ref.node, None)
         head, answer = await core.read(GetHead(tenant=core.tenant, id=session), query)
         if not cache.putting:
             core.compare(session, cache, head)
@@ -171,11 +172,10 @@ class CheckpointReader:
         if node is None or node.kind != KIND or node.label != ref.ns:
             return None, head
         found = stored_of(node)
-        cache.remember(node.id, found.state)
+        cache.states.put(node.id, found.state)
         return found, head
 
     async def tuple_at(self, ref: CheckpointRef, config: RunnableConfig) -> CheckpointTuple | None:
-        """What a config names, complete."""
         core = self._core
         cache = core.threads[ref.session]
         stored, head = await self.latest(ref)

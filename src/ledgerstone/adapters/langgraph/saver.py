@@ -114,7 +114,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         return self._faces.now(self._reader.tuple_at(ref_of(config), config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As get_tuple."""
         return await self._faces.later(self._reader.tuple_at(ref_of(config), config))
 
     def list(
@@ -138,7 +137,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """As list."""
         listing = Listing(self._core, self._reader, config, filter, before, limit)
         while page := await self._faces.later(listing.page()):
             for one in page:
@@ -166,7 +164,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """As put."""
         request = request_of(config, checkpoint, metadata, new_versions)
         return await self._faces.later(self._writer.put(request))
 
@@ -188,7 +185,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """As put_writes."""
         ref = ref_of(config)
         await self._faces.later(self._pending.put_writes(ref, list(writes), task_id, task_path))
 
@@ -197,7 +193,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.delete_thread(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As delete_thread."""
         await self._faces.later(self._upkeep.delete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -205,7 +200,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.delete_for_runs(run_ids))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As delete_for_runs."""
         await self._faces.later(self._upkeep.delete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -213,7 +207,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As copy_thread."""
         await self._faces.later(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -224,7 +217,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As prune."""
         await self._faces.later(self._upkeep.prune(thread_ids, strategy))
 
     def get_delta_channel_history(
@@ -237,7 +229,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As get_delta_channel_history."""
         work = self._reader.delta_history(ref_of(config), channels)
         return await self._faces.later(work)
 
@@ -250,5 +241,4 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         return self._faces.now(self._upkeep.adopt(thread_id, channel))
 
     async def aadopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
-        """As adopt."""
         return await self._faces.later(self._upkeep.adopt(thread_id, channel))

@@ -86,7 +86,6 @@ class LedgerStore(BaseStore):
         return self._faces.now(self._operations.carry_out(batch, vectors))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same, for an async caller."""
         batch = Batch(ops, self._fields)
         vectors = Vectors({}, {})
         if self.embeddings is not None:
@@ -100,7 +99,6 @@ class LedgerStore(BaseStore):
         return self._faces.now(self._operations.sweep())
 
     async def asweep_ttl(self) -> int:
-        """The same, for an async caller."""
         return await self._faces.later(self._operations.sweep())
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:

@@ -107,7 +107,6 @@ def text_digest(text: str) -> str:
 
 
 def fields_of(value: object, field: str) -> list[str]:
-    """A list of paths, or InvalidValue."""
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise InvalidValue(field, f"a list of paths expected, got {value!r:.60}")
     return list(value)

@@ -10,13 +10,12 @@ import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeVar
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.langgraph.chains import Chain, Key
-from ledgerstone.adapters.langgraph.values import Tree
+from ledgerstone.adapters.langgraph.chains import Key
+from ledgerstone.adapters.langgraph.values import Tree, has_new
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 
@@ -54,8 +53,12 @@ class CheckpointRef(NamedTuple):
     def node(self) -> str | None:
         return None if self.checkpoint is None else node_id(self.checkpoint, self.ns)
 
+    @property
+    def session_metadata(self) -> dict[str, Any] | None:
+        """What the session remembers: a name that is not its id."""
+        return None if self.session == self.thread else {THREAD_KEY: self.thread}
+
     def config(self, checkpoint: str) -> RunnableConfig:
-        """The config of a checkpoint here."""
         return config_of(self.thread, self.ns, checkpoint)
 
 
@@ -90,10 +93,9 @@ def session_id(thread: object) -> str:
 
 
 def new_session(ref: CheckpointRef) -> bool | Session:
-    """What a first commit makes: a session that remembers a name which is not its id."""
-    if ref.session == ref.thread:
-        return True
-    return Session(id=ref.session, metadata={THREAD_KEY: ref.thread})
+    """What a first commit makes."""
+    metadata = ref.session_metadata
+    return True if metadata is None else Session(id=ref.session, metadata=metadata)
 
 
 def node_id(checkpoint: str, ns: str) -> str:
@@ -106,7 +108,6 @@ def node_id(checkpoint: str, ns: str) -> str:
 
 
 def checkpoint_id(node: str, ns: str) -> str:
-    """The checkpoint of a node."""
     return node[: -NS_CHARS - len(NS_MARK)] if ns else node
 
 
@@ -153,6 +154,31 @@ class ThreadLock:
         self._lock.release()
 
 
+class LruDict(OrderedDict[K, V]):
+    """A dict of limited size: `put` forgets the entries that were not put for longest."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self[key] = value
+            self.move_to_end(key)
+            while len(self) > self._most:
+                self.popitem(last=False)
+
+    def discard(self, key: K) -> None:
+        with self._lock:
+            self.pop(key, None)
+
+    def entries(self) -> list[tuple[K, V]]:
+        """All entries at one moment, the last put last."""
+        with self._lock:
+            return list(self.items())
+
+
 class ThreadCache:
     """What this process caches of one thread: nothing is needed to be right, only to be fast.
 
@@ -163,10 +189,10 @@ class ThreadCache:
         self.writing = writing
         self.putting = 0
         """How many puts are under way."""
-        self.lock = threading.Lock()
-        self.asked: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self.asked: LruDict[str, None] = LruDict(HELD_MAX)
         """Checkpoints that were asked for by their id: whoever goes on from there means it."""
-        self.views: OrderedDict[str, tuple[View, ...]] = OrderedDict()
+        self.views: LruDict[str, tuple[View, ...]] = LruDict(STATES_MAX)
         """What runs that go on from a checkpoint have seen."""
         self.forget()
 
@@ -175,65 +201,42 @@ class ThreadCache:
         self.revision: tuple[int, int] | None = None
         """The incarnation and revision at which the rest was true."""
         self.head: ThreadHead | None = None
-        self.states: OrderedDict[str, ChannelState] = OrderedDict()
-        self.tips: OrderedDict[Key, None] = OrderedDict()
-        self.nodes: OrderedDict[bytes, tuple[str, str | None]] = OrderedDict()
-        self.held: OrderedDict[tuple[str, str], tuple[Tree, int]] = OrderedDict()
-        """Notes that say a message which may become a node."""
+        self.states: LruDict[str, ChannelState] = LruDict(STATES_MAX)
+        self.tips: LruDict[Key, None] = LruDict(TIPS_MAX)
+        """Lists that others may share a beginning with."""
+        self.nodes: LruDict[bytes, tuple[str, str | None]] = LruDict(NODES_MAX)
+        """Messages that are nodes, by `name_of` their text: the node, and the message's id."""
+        self.held: LruDict[tuple[str, str], tuple[Tree, int]] = LruDict(HELD_MAX)
+        """Notes that may point at messages later, and how many puts could not shorten them."""
         self.chained: set[str] = set()
         """Channels that hold messages."""
 
-    def saw(self, key: str, pristine: BaseMessage, node: str) -> None:
-        """A message is a node now."""
-        with self.lock:
-            _put(self.nodes, name_of(key), (node, pristine.id), NODES_MAX)
-
     def hold(self, node: str, key: str, body: Tree, puts: int = 0) -> None:
-        """A note is written that may say less later; `puts` that could not shorten it so far."""
-        with self.lock:
-            if puts < HELD_PUTS:
-                _put(self.held, (node, key), (body, puts), HELD_MAX)
-            else:
-                self.held.pop((node, key), None)
-
-    def release(self, node: str, key: str) -> None:
-        """A note says as little as it can."""
-        with self.lock:
-            self.held.pop((node, key), None)
+        """Hold a note as long as it may be shortened."""
+        if puts < HELD_PUTS and has_new(body):
+            self.held.put((node, key), (body, puts))
+        else:
+            self.held.discard((node, key))
 
     def count(self, puts: int) -> None:
-        """Count puts that begin or end."""
-        with self.lock:
+        with self._lock:
             self.putting += puts
-
-    def remember(self, node: str, state: ChannelState) -> None:
-        _put(self.states, node, state, STATES_MAX)
-
-    def point_at(self, chain: Chain) -> None:
-        """A chain that others may share a beginning with."""
-        if chain.tip is not None:
-            with self.lock:
-                _put(self.tips, (chain.tip, chain.first), None, TIPS_MAX)
 
     def show(self, node: str, view: View) -> None:
         """A run that goes on from a checkpoint has this list."""
-        with self.lock:
+        with self._lock:
             shown = [one for one in self.views.get(node, ()) if one != view]
             if len(shown) == VIEWS_MAX:
                 del shown[1]  # The first one is of the run that put the checkpoint.
-            _put(self.views, node, (*shown, view), STATES_MAX)
-
-    def ask(self, node: str) -> None:
-        with self.lock:
-            _put(self.asked, node, None, HELD_MAX)
+            self.views.put(node, (*shown, view))
 
 
 class Threads:
-    """Every thread that this process has to do with, the longest unused ones forgotten first."""
+    """The caches of all threads that this process has to do with."""
 
     def __init__(self, *, blocking: bool) -> None:
         self._blocking = blocking
-        self._caches: OrderedDict[str, ThreadCache] = OrderedDict()
+        self._caches: LruDict[str, ThreadCache] = LruDict(THREADS_MAX)
         self._lock = threading.Lock()
 
     def __getitem__(self, session: str) -> ThreadCache:
@@ -241,7 +244,7 @@ class Threads:
             found = self._caches.get(session)
             if found is None:
                 found = ThreadCache(ThreadLock(blocking=self._blocking))
-            _put(self._caches, session, found, THREADS_MAX)
+            self._caches.put(session, found)
             return found
 
 
@@ -253,10 +256,3 @@ def short_id() -> str:
 def name_of(text: str) -> bytes:
     """A short name of a text, to find it by."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)

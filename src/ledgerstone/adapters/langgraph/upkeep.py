@@ -39,8 +39,6 @@ class BadArgument(InvalidValue, ValueError):
 
 
 class Upkeep:
-    """What changes whole threads."""
-
     def __init__(
         self, core: SaverContext, reader: CheckpointReader, writer: CheckpointWriter
     ) -> None:
@@ -129,17 +127,17 @@ class Upkeep:
 
     async def _hide(self, session: str, nodes: Sequence[str]) -> None:
         """Tombstone checkpoints, then the messages that only they showed, and erase both."""
-        store = self._core.store
-        if nodes:
-            await self._detach(session, set(nodes))
+        if not nodes:
+            return
+        await self._detach(session, set(nodes))
+        await self._tombstone(session, nodes)
+        await self._tombstone(session, await self._lost_messages(session))
+        await of(self._core.store.admin.vacuum(session))
+        self._core.forget(session)
+
+    async def _tombstone(self, session: str, nodes: Sequence[str]) -> None:
         for n in range(0, len(nodes), HIDE_AT_ONCE):
-            await of(store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
-        lost = await self._lost_messages(session) if nodes else []
-        for n in range(0, len(lost), HIDE_AT_ONCE):
-            await of(store.nodes.tombstone(session, lost[n : n + HIDE_AT_ONCE]))
-        if nodes:
-            await of(store.admin.vacuum(session))
-            self._core.forget(session)
+            await of(self._core.store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
 
     async def _detach(self, session: str, doomed: set[str]) -> None:
         """Make checkpoints that stay the first of their line when their parent goes."""
@@ -196,25 +194,23 @@ class Upkeep:
         metadata = {"source": "update", "step": step + 1, "parents": {}}
         if before is not None:
             ref = ref._replace(checkpoint=before.checkpoint["id"])
-            core.threads[ref.session].ask(cast(str, ref.node))
+            core.threads[ref.session].asked.put(cast(str, ref.node), None)
         parent = ref.config(ref.checkpoint or "")
         config = await self._writer.put(request_of(parent, checkpoint, metadata, {channel: 1}))
         return await self._reader.tuple_at(ref_of(config), config)
 
 
 def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> Checkpoint:
-    values = {} if before is None else dict(before.checkpoint["channel_values"])
-    versions = {} if before is None else dict(before.checkpoint["channel_versions"])
+    old: Any = before.checkpoint if before is not None else {}
+    versions = old.get("channel_versions", {})
     highest = max(versions.values(), default=None)
-    values[channel], versions[channel] = messages, next_version(highest)
-    seen = {} if before is None else before.checkpoint["versions_seen"]
     found = {
         "v": VERSION,
         "id": str(uuid6(clock_seq=-1)),
         "ts": to_datetime(SystemClock().now_us()).isoformat(),
-        "channel_values": values,
-        "channel_versions": versions,
-        "versions_seen": seen,
+        "channel_values": {**old.get("channel_values", {}), channel: messages},
+        "channel_versions": {**versions, channel: next_version(highest)},
+        "versions_seen": old.get("versions_seen", {}),
         "updated_channels": [channel],
     }
     return cast(Checkpoint, found)

@@ -231,7 +231,6 @@ class Reader:
         return {key: self.read(one, f"{path}.{key}") for key, one in tree.items()}
 
     def _special(self, word: str, tree: dict[str, Tree], path: str) -> Any:
-        """The value of an object that stands for something else."""
         found: Any = None
         match word, tree[word]:
             case "$tip", tip:
@@ -336,7 +335,6 @@ def walk(tree: Tree) -> Iterator[Tree]:
 
 
 def digests(tree: Tree) -> Iterator[str]:
-    """The values that a tree needs."""
     for one in walk(tree):
         if type(one) is dict and "$value" in one:
             yield one["$value"]

@@ -24,11 +24,12 @@ from ledgerstone.adapters.langgraph.threads import (
     ThreadCache,
     ThreadHead,
     checkpoint_id,
+    name_of,
     new_session,
     ref_of,
     short_id,
 )
-from ledgerstone.adapters.langgraph.values import Tree, digests, has_new, settled
+from ledgerstone.adapters.langgraph.values import Tree, digests, settled
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.nodes import ListNodes, ReadMessages
@@ -68,8 +69,6 @@ def request_of(
 
 
 class CheckpointWriter:
-    """Puts of one store."""
-
     def __init__(self, core: SaverContext) -> None:
         self._core = core
 
@@ -107,7 +106,7 @@ class CheckpointWriter:
                 if not _is_stale(error, request.node) or attempt == ATTEMPTS - 1:
                     raise
                 if isinstance(error, AlreadyExists):
-                    cache.remember(request.node, ChannelState({}, {}))
+                    cache.states.put(request.node, ChannelState({}, {}))
 
     async def _head(self, request: PutRequest, cache: ThreadCache) -> ThreadHead:
         """Where the session ends; read only when that is not cached."""
@@ -154,10 +153,7 @@ class CheckpointWriter:
         answer = await of(turn.commit())
         self._remember(put, answer.revision)
         for (about, key), body in shorter:
-            if has_new(body):
-                put.cache.hold(about, key, body)
-            else:
-                put.cache.release(about, key)
+            put.cache.hold(about, key, body)
 
     def _begin(self, put: CheckpointPut) -> Turn | AsyncTurn:
         """A turn with what has no place in the conversation: values, and messages beside it."""
@@ -185,15 +181,16 @@ class CheckpointWriter:
         incarnation = put.head.incarnation or 1
         cache.head = ThreadHead(incarnation, revision, put.last_message, latest)
         cache.revision = incarnation, revision
-        cache.remember(node, ChannelState(put.body["ver"], put.body["val"]))
+        cache.states.put(node, ChannelState(put.body["ver"], put.body["val"]))
         for view in put.views:
             cache.show(node, view)
         for channel, chain, size in put.chains:
             self._core.chains.put(ref.session, chain, size)
-            cache.point_at(chain)
+            if chain.tip is not None:
+                cache.tips.put((chain.tip, chain.first), None)
             cache.chained.add(channel)
         for key, pristine, message_node in put.nodes:
-            cache.saw(key, pristine, message_node)
+            cache.nodes.put(name_of(key), (message_node, pristine.id))
         for name, tree in put.notes.items():
             cache.hold(node, CHANNEL_NOTE + name, tree)
 
@@ -240,9 +237,7 @@ def _is_stale(error: BaseException, node: str) -> bool:
 
 def _shortened(put: CheckpointPut) -> Iterator[tuple[tuple[str, str], Tree]]:
     """Notes that can point at messages now; the others have to wait for one more put."""
-    with put.cache.lock:
-        held = list(put.cache.held.items())
-    for about, (body, puts) in held:
+    for about, (body, puts) in put.cache.held.entries():
         shorter = settled(body, put.index)
         if shorter != body:
             yield about, shorter
