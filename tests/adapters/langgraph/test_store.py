@@ -27,7 +27,7 @@ from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.errors import InvalidValue, Misuse, NotSupported
 from tests.adapters.conftest import opened
-from tests.adapters.langgraph.store_words import DIMS, aembed, embed, index, names
+from tests.adapters.langgraph.embeddings import DIMS, aembed, embed, index, names
 
 
 def test_put_get_delete(adapter_store: Store) -> None:

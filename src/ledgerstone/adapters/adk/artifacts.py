@@ -84,7 +84,7 @@ class LedgerArtifactService(BaseArtifactService):
     ) -> types.Part | None:
         """The newest or that version, as it was saved; references are followed in their scope."""
         for left in range(REFERENCES_MAX, -1, -1):
-            part = await self._part(app_name, user_id, filename, session_id, version)
+            part = await self._part((app_name, user_id, filename, session_id), version)
             if part is None or not artifact_util.is_artifact_ref(part):
                 return part
             target = artifact_util.resolve_artifact_reference(
@@ -120,15 +120,17 @@ class LedgerArtifactService(BaseArtifactService):
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
         """The numbers of all versions, from 0."""
-        found = await self._versions(app_name, user_id, filename, session_id)
+        where = (app_name, user_id, filename, session_id)
+        found: list[Artifact] = await self._call(self._store.artifacts.versions, where)
         return [one.version - 1 for one in found]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
         """All versions with what is known of them."""
-        found = await self._versions(app_name, user_id, filename, session_id)
-        return [_described(one, app_name, user_id, filename, session_id) for one in found]
+        where = (app_name, user_id, filename, session_id)
+        found: list[Artifact] = await self._call(self._store.artifacts.versions, where)
+        return [_described(one, *where) for one in found]
 
     async def get_artifact_version(
         self,
@@ -144,17 +146,7 @@ class LedgerArtifactService(BaseArtifactService):
         found: Artifact | None = await self._one(self._store.artifacts.get, where, version)
         return None if found is None else _described(found, *where)
 
-    async def _versions(
-        self, app: str, user: str, filename: str, session: str | None
-    ) -> list[Artifact]:
-        where = (app, user, filename, session)
-        found: list[Artifact] = await self._call(self._store.artifacts.versions, where)
-        return found
-
-    async def _part(
-        self, app: str, user: str, filename: str, session: str | None, version: int | None
-    ) -> types.Part | None:
-        where = (app, user, filename, session)
+    async def _part(self, where: Where, version: int | None) -> types.Part | None:
         found: ArtifactContent | None = await self._one(self._store.artifacts.read, where, version)
         if found is None:
             return None

@@ -22,26 +22,8 @@ from google.adk.sessions.session import Session as AdkSession
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk import states
-from ledgerstone.adapters.adk.events import (
-    US_PER_S,
-    events_of,
-    message_of,
-    native_of,
-    natives_of,
-)
+from ledgerstone.adapters.adk import events, reading, states
 from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, stored_id, user_space
-from ledgerstone.adapters.adk.reading import (
-    STALE,
-    EventRange,
-    StorageMarker,
-    checked_marker,
-    event_range,
-    list_sessions,
-    load,
-    marker_of,
-    set_marker,
-)
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.errors import (
     AlreadyExists,
@@ -99,7 +81,7 @@ class LedgerSessionService(BaseSessionService):
             answer: TurnCommitted = await of(turn.commit())
         except (AlreadyExists, RevisionMoved, SessionDeleted) as error:
             raise AlreadyExistsError(f"Session with id {name} already exists.") from error
-        found = await load(self._store, id, app_name, user_id, EventRange(recent=0))
+        found = await reading.load(self._store, id, app_name, user_id, reading.EventRange(recent=0))
         if found is None:  # Deleted again by somebody else.
             raise SessionNotFoundError(f"Session {name} not found.")
         # Of the commit: what somebody else did since, this object has not seen.
@@ -115,16 +97,16 @@ class LedgerSessionService(BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> AdkSession | None:
         """The session with the events that are asked for, or None; from one snapshot."""
-        wanted = event_range(config)
+        wanted = reading.event_range(config)
         name = name_of(session_id)
         if not name:
             return None
         id = store_id(app_name, user_id, name)
-        found = await load(self._store, id, app_name, user_id, wanted)
+        found = await reading.load(self._store, id, app_name, user_id, wanted)
         if found is None:
             other = await self._stored_id(app_name, user_id, name)
             if other != id:
-                found = await load(self._store, other, app_name, user_id, wanted)
+                found = await reading.load(self._store, other, app_name, user_id, wanted)
         return None if found is None else found.as_adk(name, app_name, user_id)
 
     async def _stored_id(self, app: str, user: str, name: str) -> str:
@@ -134,7 +116,7 @@ class LedgerSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """Every session of the app, or of its user, with its state; changed last, listed last."""
-        found = await self._faces.later(list_sessions(self._store, app_name, user_id))
+        found = await self._faces.later(reading.list_sessions(self._store, app_name, user_id))
         return ListSessionsResponse(sessions=found)
 
     @runs_later
@@ -167,22 +149,22 @@ class LedgerSessionService(BaseSessionService):
         stored = await self._faces.later(self._append(session, event))
         if stored is None:
             return event
-        set_marker(session, stored)
-        session.last_update_time = stored.updated_us / US_PER_S
+        reading.set_marker(session, stored)
+        session.last_update_time = stored.updated_us / events.US_PER_S
         return await super().append_event(session, event)
 
-    async def _append(self, session: AdkSession, event: Event) -> StorageMarker | None:
+    async def _append(self, session: AdkSession, event: Event) -> reading.StorageMarker | None:
         """What the object has seen with this event; None when it was stored before."""
-        message = message_of(native_of(event))
+        message = events.message_of(events.native_of(event))
         # Not as the event has it: there a None within a model is left out.
         delta = states.json_state(event.actions.state_delta)
-        known = marker_of(session)
+        known = reading.marker_of(session)
         if known is None:
             id = await self._stored_id(session.app_name, session.user_id, name_of(session.id))
         else:
             id = known.id
         try:
-            seen, revision = await checked_marker(self._store, session, id)
+            seen, revision = await reading.checked_marker(self._store, session, id)
             answer = await self._commit(session, seen, revision, message, delta)
         except (StaleSessionError, AlreadyExistsError):
             if await self._has(id, message):
@@ -193,12 +175,12 @@ class LedgerSessionService(BaseSessionService):
             return None
         # As a read finds it: the time of a session never goes back.
         updated_us = max(seen.updated_us, answer.created_us)
-        return StorageMarker(seen.id, seen.incarnation, answer.revision, updated_us)
+        return reading.StorageMarker(seen.id, seen.incarnation, answer.revision, updated_us)
 
     async def _commit(
         self,
         session: AdkSession,
-        seen: StorageMarker,
+        seen: reading.StorageMarker,
         revision: int,
         message: Message,
         delta: dict[str, Any],
@@ -220,7 +202,7 @@ class LedgerSessionService(BaseSessionService):
         except (SessionNotFound, SessionDeleted) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except RevisionMoved as error:
-            raise StaleSessionError(STALE) from error
+            raise StaleSessionError(reading.STALE) from error
         except (AlreadyExists, TurnConflict) as error:
             raise AlreadyExistsError(f"Event {message.id} exists with other content.") from error
 
@@ -229,7 +211,7 @@ class LedgerSessionService(BaseSessionService):
         stored = await of(self._store.messages.get(message.id, session=id))
         if stored is None:
             return False
-        there, given = (events_of(natives_of([one])) for one in (stored, message))
+        there, given = (events.events_of(events.natives_of([one])) for one in (stored, message))
         return there == given
 
     async def flush(self) -> None:

@@ -21,7 +21,6 @@ from ledgerstone.adapters.langgraph.threads import (
     VIEWS_MAX,
     ChannelState,
     CheckpointRef,
-    ThreadHead,
     View,
 )
 from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN, chain_key, main_channel
@@ -95,12 +94,6 @@ def first_id(session: str) -> str:
     """
     digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).digest()
     return str(UUID(bytes=bytes(6) + b"\x60\x00\x80" + digest[:7]))
-
-
-def is_newest(ref: CheckpointRef, head: ThreadHead) -> bool:
-    """Whether a put goes on from the newest checkpoint of the root graph."""
-    latest = head.latest.get("")
-    return ref.checkpoint == latest or (latest is None and is_first(ref))
 
 
 def is_first(ref: CheckpointRef) -> bool:

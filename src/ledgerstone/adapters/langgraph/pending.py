@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph import envelopes
 from ledgerstone.adapters.langgraph.context import MessageIndex, SaverContext
-from ledgerstone.adapters.langgraph.envelopes import (
-    UUID_MARK,
-    pack_path,
-    pack_task,
-    unpack_path,
-    unpack_task,
-)
 from ledgerstone.adapters.langgraph.reading import WRITES_NOTE, indexed_writes
-from ledgerstone.adapters.langgraph.threads import CheckpointRef, name_of
+from ledgerstone.adapters.langgraph.threads import CheckpointRef, name_of, ref_of
 from ledgerstone.adapters.langgraph.values import Tree, Writer, has_new
 from ledgerstone.errors import InvalidValue, SessionNotFound
 
@@ -31,9 +26,10 @@ class PendingWrites:
         self._core = core
 
     async def put_writes(
-        self, ref: CheckpointRef, writes: Sequence[tuple[str, Any]], task: str, path: str
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> None:
         """Store pending writes, of a checkpoint that may come later."""
+        ref = ref_of(config)
         if ref.node is None:
             raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
         core, cache = self._core, self._core.threads[ref.session]
@@ -78,7 +74,7 @@ class PendingWrites:
         }
         for idx, (channel, tree) in indexed_writes(body):
             if idx not in there:
-                one = _body(task, unpack_path(body["p"]), [(idx, channel, tree)])
+                one = _body(task, envelopes.unpack_path(body["p"]), [(idx, channel, tree)])
                 await self._annotate(ref, {_key(idx, task): one}, "keep", values)
 
     async def _annotate(
@@ -102,15 +98,17 @@ def _key(idx: int, task: str) -> str:
 
 def _task(task: str) -> str:
     """The id of a task in a key; one that looks packed has to stand in the body."""
-    return name_of(task).hex() if task.startswith(UUID_MARK) else pack_task(task)
+    if task.startswith(envelopes.UUID_MARK):
+        return name_of(task).hex()
+    return envelopes.pack_task(task)
 
 
 def _body(task: str, path: str, writes: Sequence[tuple[int, str, Tree]]) -> dict[str, Any]:
     indexes = [idx for idx, _, _ in writes]
     said = [[channel, tree] for _, channel, tree in writes]
-    body: dict[str, Any] = {"p": pack_path(path), "w": said}
+    body: dict[str, Any] = {"p": envelopes.pack_path(path), "w": said}
     if indexes != list(range(len(indexes))):
         body["i"] = indexes
-    if unpack_task(_key(0, task).split(":", 2)[2]) != task:
+    if envelopes.unpack_task(_key(0, task).split(":", 2)[2]) != task:
         body["t"] = task
     return body

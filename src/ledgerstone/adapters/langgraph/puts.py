@@ -9,24 +9,9 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from msgspec.structs import replace
 
+from ledgerstone.adapters.langgraph import conversation, envelopes
 from ledgerstone.adapters.langgraph.chains import Chain, text_bytes
 from ledgerstone.adapters.langgraph.context import REFUSE, MessageIndex, SaverContext
-from ledgerstone.adapters.langgraph.conversation import (
-    HINT,
-    divergence,
-    first_body,
-    is_first,
-    is_newest,
-    refuse_delta,
-    state_before,
-)
-from ledgerstone.adapters.langgraph.envelopes import (
-    VERSION,
-    pack_meta,
-    pack_seen,
-    pack_ts,
-    pack_updated,
-)
 from ledgerstone.adapters.langgraph.messages import is_list
 from ledgerstone.adapters.langgraph.reading import stored_of
 from ledgerstone.adapters.langgraph.threads import (
@@ -95,9 +80,11 @@ class CheckpointPut:
         self.ref = request.ref
         self.cache = cache
         self.head = head
-        self.aside = aside
         self.on_main = not aside and not self.ref.ns
-        self.is_newest = is_newest(self.ref, head)
+        latest = head.latest.get("")
+        self.begins_elsewhere = latest is None and conversation.is_first(self.ref)
+        """Whether the parent is the first checkpoint of a session that began elsewhere."""
+        self.is_newest = self.ref.checkpoint == latest or self.begins_elsewhere
         """Whether it goes on from the newest checkpoint of the root graph."""
         self.index = MessageIndex(core, self.ref.session)
         self.before = ChannelState({}, {})
@@ -131,8 +118,11 @@ class CheckpointPut:
         """Decide everything; reads only what this process has not cached."""
         self.before = await self._state_before()
         if self.on_main:
-            refuse_delta(self)
-            await self._store_first()
+            conversation.refuse_delta(self)
+            if self.begins_elsewhere:
+                chain = await self._chain_of(self.before.values[MAIN])
+                if chain.items:
+                    self.first = conversation.first_body(chain, self.request.ts)
         lists: dict[str, list[BaseMessage]] = {}
         rest: list[str] = []
         values = self.request.values
@@ -159,8 +149,8 @@ class CheckpointPut:
         ref = self.ref
         if ref.node is None:
             return ChannelState({}, {})
-        if is_first(ref) and self.head.latest.get("") is None:
-            return state_before(self)
+        if self.begins_elsewhere:
+            return conversation.state_before(self)
         found = self.cache.states.get(ref.node)
         if found is None:
             node = await self.core.checkpoint(ref.session, ref.node)
@@ -169,12 +159,6 @@ class CheckpointPut:
             found = stored_of(node).state
             self.cache.states.put(ref.node, found)
         return found
-
-    async def _store_first(self) -> None:
-        """Store the parent along, when it is the first checkpoint of a session begun elsewhere."""
-        if is_first(self.ref) and self.head.latest.get("") is None:
-            chain = await self._chain_of(self.before.values[MAIN])
-            self.first = first_body(chain, self.request.ts) if chain.items else None
 
     def _is_unchanged(self, name: str) -> bool:
         """Whether a channel says what it said in the parent, under the same version."""
@@ -216,7 +200,7 @@ class CheckpointPut:
         emptied = self._emptied(names)
         if emptied is not None:
             base = await self._chain_of(self.before.values.get(emptied))
-            found = await divergence(self, emptied, base)
+            found = await conversation.divergence(self, emptied, base)
             if found is not None:
                 found.left_out(self.core, [], changed=True)
             self.start, self.last_message = True, None
@@ -236,7 +220,7 @@ class CheckpointPut:
         if not changed and is_cleared and self.is_newest:
             self.trees[main] = []  # By others.
             return True
-        found = await divergence(self, main, base)
+        found = await conversation.divergence(self, main, base)
         if found is None:
             return False
         self.index.chains.append(found.whole)
@@ -352,7 +336,7 @@ class CheckpointPut:
         if self.core.on_divergence != REFUSE or not base.items or self.ref.node in self.cache.asked:
             return
         if base.last != self.head.last_message and not self._has_seen:
-            raise LeafMoved("main", base.last, self.head.last_message, HINT)
+            raise LeafMoved("main", base.last, self.head.last_message, conversation.HINT)
 
     def _write(self, name: str, value: Any) -> Tree:
         """The value of a channel; input that says messages goes to a note, as that can shrink."""
@@ -370,19 +354,19 @@ class CheckpointPut:
     def _make_body(self) -> None:
         request = self.request
         body: dict[str, Any] = {
-            "ts": pack_ts(request.ts, request.id),
+            "ts": envelopes.pack_ts(request.ts, request.id),
             "ver": request.versions,
             "val": self.trees,
         }
-        if request.version != VERSION:
+        if request.version != envelopes.VERSION:
             body["v"] = request.version
         if self.ref.checkpoint is not None:
             body["p"] = self.ref.checkpoint
         if request.seen:
-            body["seen"] = pack_seen(request.seen)
+            body["seen"] = envelopes.pack_seen(request.seen)
         if request.updated is not None:
-            body["upd"] = pack_updated(request.updated, request.versions)
-        self.meta, odd, missing = pack_meta(request.metadata)
+            body["upd"] = envelopes.pack_updated(request.updated, request.versions)
+        self.meta, odd, missing = envelopes.pack_meta(request.metadata)
         if missing:
             body["np"] = True
         more = {**request.more, "metadata": odd} if odd else request.more

@@ -17,18 +17,8 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import TASKS
 
-from ledgerstone.adapters.langgraph import conversation
+from ledgerstone.adapters.langgraph import conversation, envelopes
 from ledgerstone.adapters.langgraph.context import SaverContext
-from ledgerstone.adapters.langgraph.envelopes import (
-    VERSION,
-    next_version,
-    unpack_meta,
-    unpack_path,
-    unpack_seen,
-    unpack_task,
-    unpack_ts,
-    unpack_updated,
-)
 from ledgerstone.adapters.langgraph.threads import (
     KIND,
     ChannelState,
@@ -38,6 +28,7 @@ from ledgerstone.adapters.langgraph.threads import (
     checkpoint_id,
     config_of,
     node_id,
+    ref_of,
 )
 from ledgerstone.adapters.langgraph.values import (
     LoadedMessages,
@@ -103,8 +94,8 @@ class StoredCheckpoint(NamedTuple):
             if not key.startswith(WRITES_NOTE):
                 continue
             body = note.body
-            task = body["t"] if "t" in body else unpack_task(key.split(":", 2)[2])
-            path = unpack_path(body["p"])
+            task = body["t"] if "t" in body else envelopes.unpack_task(key.split(":", 2)[2])
+            path = envelopes.unpack_path(body["p"])
             for idx, (channel, tree) in indexed_writes(body):
                 found.setdefault((task, idx), PendingTree(path, task, idx, channel, tree))
         return sorted(found.values(), key=lambda one: writes_sort_key(one.path, one.task, one.idx))
@@ -137,7 +128,7 @@ def stored_of(
     if DETACHED in beside and body.get("p") == beside[DETACHED].body:
         body = {key: one for key, one in body.items() if key != "p"}
     kept = node.resolved or {} if values is None else values
-    meta = unpack_meta(meta, "np" in body)
+    meta = envelopes.unpack_meta(meta, "np" in body)
     id = checkpoint_id(node.id, node.label)
     return StoredCheckpoint(node.session, node.label, id, body, meta, beside, kept, node.ord)
 
@@ -175,8 +166,9 @@ class CheckpointReader:
         cache.states.put(node.id, found.state)
         return found, head
 
-    async def tuple_at(self, ref: CheckpointRef, config: RunnableConfig) -> CheckpointTuple | None:
-        core = self._core
+    async def tuple_at(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that a config names, or the newest one, with what others said since."""
+        core, ref = self._core, ref_of(config)
         cache = core.threads[ref.session]
         stored, head = await self.latest(ref)
         if stored is None:
@@ -225,7 +217,8 @@ class CheckpointReader:
             for one, thread in zip(stored, threads, strict=True)
         ]
         for one, made_of in zip(stored, made, strict=True):
-            if one.body.get("v", VERSION) < SENDS_VERSION and one.body.get("p") is not None:
+            version = one.body.get("v", envelopes.VERSION)
+            if version < SENDS_VERSION and one.body.get("p") is not None:
                 await self._add_sends(one, made_of.checkpoint)
         return made
 
@@ -243,7 +236,7 @@ class CheckpointReader:
         if sends:
             versions = checkpoint["channel_versions"]
             values[TASKS] = sends
-            versions[TASKS] = max(versions.values()) if versions else next_version(None)
+            versions[TASKS] = max(versions.values()) if versions else envelopes.next_version(None)
 
     async def fetch(self, stored: Sequence[StoredCheckpoint]) -> dict[str, LoadedMessages]:
         """The messages that checkpoints point at, by session."""
@@ -281,16 +274,16 @@ class CheckpointReader:
         more = reader.read(body.get("more") or {}, "checkpoint")
         metadata = {**stored.meta, **more.pop("metadata", {})}
         checkpoint = {
-            "v": body.get("v", VERSION),
+            "v": body.get("v", envelopes.VERSION),
             "id": stored.id,
-            "ts": unpack_ts(body["ts"], stored.id),
+            "ts": envelopes.unpack_ts(body["ts"], stored.id),
             "channel_values": {
                 name: reader.read(tree, f"channel_values.{name}")
                 for name, tree in stored.channels.items()
             },
             "channel_versions": dict(body["ver"]),
-            "versions_seen": unpack_seen(body["seen"]) if "seen" in body else {},
-            "updated_channels": unpack_updated(body.get("upd"), body["ver"]),
+            "versions_seen": envelopes.unpack_seen(body["seen"]) if "seen" in body else {},
+            "updated_channels": envelopes.unpack_updated(body.get("upd"), body["ver"]),
             **more,
         }
         parent = body.get("p")
@@ -356,9 +349,10 @@ class CheckpointReader:
         return [stored_of(node, notes.get(node.id, {}), values) for node in nodes]
 
     async def delta_history(
-        self, ref: CheckpointRef, channels: Sequence[str]
+        self, config: RunnableConfig, channels: Sequence[str]
     ) -> dict[str, DeltaChannelHistory]:
         """What each channel was written along the ancestors, back to where it was last whole."""
+        ref = ref_of(config)
         writes: dict[str, list[PendingWrite]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
         target = (await self.latest(ref))[0] if channels else None

@@ -32,7 +32,7 @@ from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
 from ledgerstone.adapters.langgraph.pending import PendingWrites
 from ledgerstone.adapters.langgraph.reading import CheckpointReader
-from ledgerstone.adapters.langgraph.threads import Threads, ref_of
+from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
 from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
@@ -111,10 +111,10 @@ class LedgerSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one; None when there is none."""
-        return self._faces.now(self._reader.tuple_at(ref_of(config), config))
+        return self._faces.now(self._reader.tuple_at(config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._faces.later(self._reader.tuple_at(ref_of(config), config))
+        return await self._faces.later(self._reader.tuple_at(config))
 
     def list(
         self,
@@ -175,8 +175,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
-        ref = ref_of(config)
-        self._faces.now(self._pending.put_writes(ref, list(writes), task_id, task_path))
+        self._faces.now(self._pending.put_writes(config, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -185,8 +184,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        ref = ref_of(config)
-        await self._faces.later(self._pending.put_writes(ref, list(writes), task_id, task_path))
+        await self._faces.later(self._pending.put_writes(config, list(writes), task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""
@@ -223,14 +221,12 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels were written since they were last stored whole."""
-        work = self._reader.delta_history(ref_of(config), channels)
-        return self._faces.now(work)
+        return self._faces.now(self._reader.delta_history(config, channels))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        work = self._reader.delta_history(ref_of(config), channels)
-        return await self._faces.later(work)
+        return await self._faces.later(self._reader.delta_history(config, channels))
 
     def adopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
         """Make a checkpoint of all messages of the session, whoever wrote them.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
@@ -183,12 +184,13 @@ class Upkeep:
         None when there are no messages. A later one keeps the other channels.
         """
         core = self._core
-        ref = ref_of({"configurable": {"thread_id": thread}})
+        newest: RunnableConfig = {"configurable": {"thread_id": thread}}
+        ref = ref_of(newest)
         stored = await core.path(ref.session)
         if not stored:
             return None
         chain = core.decoded(ref.session, (stored[-1].id, None), stored)
-        before = await self._reader.tuple_at(ref, {})
+        before = await self._reader.tuple_at(newest)
         checkpoint = _next(before, channel, fresh_all(chain.items))
         step = -1 if before is None else before.metadata.get("step", -1)
         metadata = {"source": "update", "step": step + 1, "parents": {}}
@@ -197,7 +199,7 @@ class Upkeep:
             core.threads[ref.session].asked.put(cast(str, ref.node), None)
         parent = ref.config(ref.checkpoint or "")
         config = await self._writer.put(request_of(parent, checkpoint, metadata, {channel: 1}))
-        return await self._reader.tuple_at(ref_of(config), config)
+        return await self._reader.tuple_at(config)
 
 
 def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> Checkpoint:
