@@ -17,8 +17,8 @@ from google.genai import types
 from pydantic_core import PydanticSerializationError
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import memory_space
+from ledgerstone.adapters.adk.states import check_free
 from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json

@@ -30,12 +30,11 @@ from ledgerstone.adapters.langgraph.envelopes import next_version
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
-from ledgerstone.adapters.langgraph.pending import PendingWrites
 from ledgerstone.adapters.langgraph.reading import CheckpointReader
 from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
-from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
+from ledgerstone.adapters.langgraph.writing import CheckpointWriter, PendingWrites, request_of
 from ledgerstone.api_sync.store import Store
 from ledgerstone.intake import checks
 

@@ -1,26 +1,33 @@
-"""Writing checkpoints: each put is one commit."""
+"""Writing checkpoints, each in one commit, and pending writes beside the ones they began from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import get_checkpoint_metadata
+from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 from msgspec import UNSET
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.langgraph.context import REFUSE, SaverContext
+from ledgerstone.adapters.langgraph import envelopes
+from ledgerstone.adapters.langgraph.context import REFUSE, MessageIndex, SaverContext
 from ledgerstone.adapters.langgraph.conversation import FIRST_META, is_first
-from ledgerstone.adapters.langgraph.envelopes import check_versions, unpack_meta
 from ledgerstone.adapters.langgraph.messages import is_from_put
 from ledgerstone.adapters.langgraph.puts import CheckpointPut, PutRequest
-from ledgerstone.adapters.langgraph.reading import AGAIN, CHANNEL_NOTE, stored_of
+from ledgerstone.adapters.langgraph.reading import (
+    AGAIN,
+    CHANNEL_NOTE,
+    WRITES_NOTE,
+    indexed_writes,
+    stored_of,
+)
 from ledgerstone.adapters.langgraph.threads import (
     KIND,
     START_KIND,
     ChannelState,
+    CheckpointRef,
     ThreadCache,
     ThreadHead,
     checkpoint_id,
@@ -29,14 +36,22 @@ from ledgerstone.adapters.langgraph.threads import (
     ref_of,
     short_id,
 )
-from ledgerstone.adapters.langgraph.values import Tree, digests, settled
+from ledgerstone.adapters.langgraph.values import Tree, Writer, digests, has_new, settled
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.nodes import ListNodes, ReadMessages
 from ledgerstone.commands.sessions import GetHead
-from ledgerstone.errors import AlreadyExists, InvalidValue, LeafMoved, RevisionMoved
+from ledgerstone.errors import (
+    AlreadyExists,
+    InvalidValue,
+    LeafMoved,
+    RevisionMoved,
+    SessionNotFound,
+)
 
 ATTEMPTS = 8
+LATE = ("messages", "__pregel_tasks")
+"""Channels whose writes most often say messages that become nodes soon after."""
 _FIELDS = frozenset(
     ("id", "v", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels")
 )
@@ -48,7 +63,7 @@ def request_of(
 ) -> PutRequest:
     """A put as LangGraph asks for it; InvalidValue."""
     values = checkpoint["channel_values"]
-    check_versions(checkpoint["channel_versions"], checkpoint["versions_seen"])
+    envelopes.check_versions(checkpoint["channel_versions"], checkpoint["versions_seen"])
     full_metadata = dict(get_checkpoint_metadata(config, metadata))
     run_id: Any = full_metadata.get("run_id")
     return PutRequest(
@@ -202,13 +217,81 @@ class CheckpointWriter:
             raise AlreadyExists(put.request.id)
         body = put.body | {"val": {**put.trees, **put.notes}}
         now = stored_of(stored)
-        meta = unpack_meta(put.meta, "np" in body)
+        meta = envelopes.unpack_meta(put.meta, "np" in body)
         if not put.aside_messages and (now.body, now.meta) == (body, meta):
             return
         turn = self._begin(put)
         turn.note(node, AGAIN, {"body": body, "meta": put.meta}, put.refs)
         await of(turn.commit())
         self._core.forget(session)
+
+
+class PendingWrites:
+    def __init__(self, core: SaverContext) -> None:
+        self._core = core
+
+    async def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> None:
+        """Store pending writes, of a checkpoint that may come later."""
+        ref = ref_of(config)
+        if ref.node is None:
+            raise InvalidValue("configurable.checkpoint_id", "writes belong to a checkpoint")
+        core, cache = self._core, self._core.threads[ref.session]
+        index = MessageIndex(core, ref.session)
+        usual: list[tuple[int, str, Tree]] = []
+        special: dict[str, Tree] = {}
+        kept: dict[str, bytes] = {}
+        for n, (channel, value) in enumerate(writes):
+            late = channel in LATE or channel in cache.chained
+            writer = Writer(core.opaques, core.messages, index, late=late)
+            tree = writer.write(value, f"writes[{n}].{channel}")
+            kept |= writer.values
+            if channel in WRITES_IDX_MAP:
+                idx = WRITES_IDX_MAP[channel]
+                special[_note_key(idx, task)] = _note_body(task, path, [(idx, channel, tree)])
+            else:
+                usual.append((n, channel, tree))
+        if usual:
+            await self._keep(ref, _note_body(task, path, usual), list(kept.values()), task)
+        if special:
+            await self._annotate(ref, special, "replace", list(kept.values()))
+
+    async def _keep(
+        self, ref: CheckpointRef, body: dict[str, Any], values: list[bytes], task: str
+    ) -> None:
+        """Ordinary writes: the first of each index stays."""
+        cache, node, key = self._core.threads[ref.session], str(ref.node), _note_key(0, task)
+        held = has_new(body)
+        if held:
+            # Before it is written: whoever makes a node of it meanwhile can shorten it then.
+            cache.hold(node, key, body)
+        if await self._annotate(ref, {key: body}, "keep", values):
+            return
+        if held:
+            cache.held.discard((node, key))
+        found = await of(self._core.store.nodes.notes(ref.session, [node], prefix=WRITES_NOTE))
+        there = {
+            idx
+            for name, note in found.get(node, {}).items()
+            if name.split(":", 2)[2] == key.split(":", 2)[2]
+            for idx, _ in indexed_writes(note.body)
+        }
+        for idx, (channel, tree) in indexed_writes(body):
+            if idx not in there:
+                one = _note_body(task, envelopes.unpack_path(body["p"]), [(idx, channel, tree)])
+                await self._annotate(ref, {_note_key(idx, task): one}, "keep", values)
+
+    async def _annotate(
+        self, ref: CheckpointRef, notes: dict[str, Tree], mode: str, values: list[bytes]
+    ) -> int:
+        """How many notes were written; the session is made when it is missing."""
+        store, id, node = self._core.store, ref.session, str(ref.node)
+        try:
+            return await of(store.nodes.annotate(id, node, notes, mode=mode, values=values))
+        except SessionNotFound:
+            await of(store.sessions.ensure(id, metadata=ref.session_metadata))
+        return await of(store.nodes.annotate(id, node, notes, mode=mode, values=values))
 
 
 def _add_nodes(turn: Turn | AsyncTurn, put: CheckpointPut) -> None:
@@ -255,3 +338,28 @@ def _is_id(value: object) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def _note_key(idx: int, task: str) -> str:
+    try:
+        return ids.check_name(f"{WRITES_NOTE}{idx}:{_task_in_key(task)}", "task_id")
+    except InvalidValue:
+        return f"{WRITES_NOTE}{idx}:{name_of(task).hex()}"
+
+
+def _task_in_key(task: str) -> str:
+    """The id of a task in a key; one that looks packed has to stand in the body."""
+    if task.startswith(envelopes.UUID_MARK):
+        return name_of(task).hex()
+    return envelopes.pack_task(task)
+
+
+def _note_body(task: str, path: str, writes: Sequence[tuple[int, str, Tree]]) -> dict[str, Any]:
+    indexes = [idx for idx, _, _ in writes]
+    said = [[channel, tree] for _, channel, tree in writes]
+    body: dict[str, Any] = {"p": envelopes.pack_path(path), "w": said}
+    if indexes != list(range(len(indexes))):
+        body["i"] = indexes
+    if envelopes.unpack_task(_note_key(0, task).split(":", 2)[2]) != task:
+        body["t"] = task
+    return body
