@@ -35,7 +35,7 @@ Where: TypeAlias = tuple[str, str, str, str | None]
 
 
 class LedgerArtifactService(BaseArtifactService):
-    """Artifacts of ADK in a store of either colour; versions count from 0.
+    """Artifacts of ADK in a sync or async store; versions count from 0.
 
     A name that begins with "user:", or any name without a session, belongs to the user. `quota`
     bounds what a session may keep; without one there is no bound. `unowned` as of the sessions.

@@ -42,7 +42,7 @@ Embed: TypeAlias = Callable[[list[str]], Vectors | Awaitable[Vectors]]
 
 
 class LedgerMemoryService(BaseMemoryService):
-    """Memories of ADK's users in a store of either colour.
+    """Memories of ADK's users in a sync or async store.
 
     Found by the words they share with the query, as ADK's own service does it; with `embed`, which
     makes vectors of texts, by vector. `model` names its space of vectors, `results` bounds an

@@ -45,7 +45,7 @@ must not go on under the lease of the next one."""
 
 
 class LedgerSessionService(BaseSessionService):
-    """Sessions of ADK in a store of either colour.
+    """Sessions of ADK in a sync or async store.
 
     `unowned`: sessions that name no user, as other frameworks make them, open for every user by
     their id in the store; those that name this user always do.

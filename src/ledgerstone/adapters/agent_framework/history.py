@@ -103,7 +103,7 @@ class LedgerHistoryProvider(HistoryProvider):
         for left in range(TRIES, -1, -1):
             head, tail = await of(self._store.read(GetHead(tenant=tenant, id=session), last))
             shown = form.show(tail, await native_bytes.get(self._store, tail))
-            fresh = kept[seen(shown, given) :]
+            fresh = kept[count_stored(shown, given) :]
             for _, taken in fresh:
                 await native_bytes.put(self._store, taken)
             if not fresh:
@@ -123,7 +123,7 @@ class LedgerHistoryProvider(HistoryProvider):
                     raise
 
 
-def seen(tail: Sequence[Message], given: Sequence[Identity]) -> int:
+def count_stored(tail: Sequence[Message], given: Sequence[Identity]) -> int:
     """How many of the messages that came in are the end of what is stored already.
 
     One repeated question without an id is taken for a new one: losing it would be worse.

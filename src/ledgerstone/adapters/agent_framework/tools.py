@@ -85,7 +85,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
             return
         begun = await self._or_end_run(context, self._begin(context))
         if begun.status == "succeeded":
-            context.result = shown(begun.result)
+            context.result = decode_result(begun.result)
             return
         try:
             await call_next()
@@ -100,7 +100,9 @@ class LedgerToolMiddleware(FunctionMiddleware):
             # Cancelled in the middle: as after a crash, nobody knows.
             self._own.pop(begun.session, None)
             raise
-        await self._or_end_run(context, self._finish(begun, {"result": stored(context.result)}))
+        await self._or_end_run(
+            context, self._finish(begun, {"result": encode_result(context.result)})
+        )
 
     async def recover(self, session_id: str) -> list[Execution]:
         """Tell the history what is known of calls that were left behind, in one commit.
@@ -167,7 +169,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
             )
         )
         if begun.status == "failed":
-            begun = await self._again(begun)
+            begun = await self._retry(begun)
         if begun.status != "succeeded":
             try:
                 # Once more, now that others see this call: of two at once at most one is made.
@@ -177,12 +179,12 @@ class LedgerToolMiddleware(FunctionMiddleware):
                 raise
         return begun
 
-    async def _again(self, failed: Execution) -> Execution:
+    async def _retry(self, failed: Execution) -> Execution:
         """Begin a failed call once more, unless somebody else did at the same moment."""
-        again = await of(self._store.executions.retry(failed.id))
-        if again.attempts != failed.attempts + 1:
-            raise ExecutionUnresolved(again.id, again.call_id)
-        return again
+        retried = await of(self._store.executions.retry(failed.id))
+        if retried.attempts != failed.attempts + 1:
+            raise ExecutionUnresolved(retried.id, retried.call_id)
+        return retried
 
     async def _finish(self, begun: Execution, outcome: dict[str, Any]) -> None:
         await of(self._store.executions.finish(begun.id, **outcome))
@@ -255,14 +257,14 @@ class LedgerToolMiddleware(FunctionMiddleware):
         return [one for one in calls if one.started_us > last_us]
 
 
-def stored(result: Any) -> Any:
+def encode_result(result: Any) -> Any:
     """What a tool answered, as the model sees it."""
     if isinstance(result, list) and all(isinstance(one, Content) for one in result):
         return [one.to_dict() for one in result]
     return result if isinstance(result, str) else str(result)
 
 
-def shown(result: Any) -> Any:
+def decode_result(result: Any) -> Any:
     """The answer again; somebody who looked may also have said it in words of their own."""
     if isinstance(result, list) and all(isinstance(one, dict) and "type" in one for one in result):
         with suppress(TypeError, ValueError):
@@ -275,7 +277,7 @@ def _outcome(error: Exception, result: Any) -> dict[str, Any]:
     if isinstance(error, MiddlewareTermination):
         answer = error.result if result is None else result
         if answer is not None:
-            return {"result": stored(answer)}
+            return {"result": encode_result(answer)}
     return {"error": error_text(error)}
 
 
@@ -283,7 +285,7 @@ def _result_messages(call: Execution, *, is_asked: bool) -> list[Message]:
     """A result as the framework would have stored it, after its call if that is not there."""
     raw = _provider_id(call)
     id = call.call_id.removesuffix(raw).strip() or None
-    answer = Content.from_function_result(raw, id=id, result=shown(call.result))
+    answer = Content.from_function_result(raw, id=id, result=decode_result(call.result))
     asked = Content.from_function_call(raw, call.tool, arguments=call.arguments, id=id)
     told = Message("tool", [answer])
     return [told] if is_asked else [Message("assistant", [asked]), told]

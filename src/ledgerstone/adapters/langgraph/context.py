@@ -9,7 +9,6 @@ from langchain_core.messages import BaseMessage
 from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.langgraph.chains import EMPTY, Chain, Chains, Key, text_bytes
 from ledgerstone.adapters.langgraph.messages import Messages
-from ledgerstone.adapters.langgraph.opaques import Opaques
 from ledgerstone.adapters.langgraph.threads import KIND, ThreadCache, Threads, name_of
 from ledgerstone.adapters.langgraph.values import Tree, chain_key
 from ledgerstone.commands import Query
@@ -26,7 +25,6 @@ class SaverContext(NamedTuple):
     """A store, what is cached of its threads, and how values are said."""
 
     store: AnyStore
-    opaques: Opaques
     messages: Messages
     chains: Chains
     threads: Threads

@@ -51,7 +51,7 @@ class Divergence(NamedTuple):
     seen: bool
     """Whether a run may have seen all of it."""
 
-    def left_out(
+    def part_seen(
         self, core: SaverContext, given: list[BaseMessage] | None, *, changed: bool
     ) -> Chain | None:
         """What a run has of the conversation when that is not all; None when it has seen all.
@@ -100,7 +100,9 @@ def is_first(ref: CheckpointRef) -> bool:
     return not ref.ns and ref.checkpoint == first_id(ref.session)
 
 
-async def begun(core: SaverContext, ref: CheckpointRef, head: Head | None) -> Body | None:
+async def first_checkpoint(
+    core: SaverContext, ref: CheckpointRef, head: Head | None
+) -> Body | None:
     """The body of the first checkpoint of a session that began elsewhere; it is not stored yet."""
     is_empty = head is None or not head.messages
     if ref.ns or is_empty or not (ref.checkpoint is None or is_first(ref)):

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, message_to_dict
 
 from ledgerstone import formats
 from ledgerstone.adapters.langgraph.building import from_natives
-from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, to_text
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message, unnamed_message
 
@@ -61,8 +61,8 @@ def is_list(value: Any) -> bool:
 class Messages:
     """How messages go in and out, with one serializer for those that are no plain JSON."""
 
-    def __init__(self, opaques: Opaques, *, check: str) -> None:
-        self._opaques = opaques
+    def __init__(self, serializer: CheckedSerializer, *, check: str) -> None:
+        self.serializer = serializer
         self._exact = check == "digest"
         self._recent: dict[int, tuple[BaseMessage, str, BaseMessage]] = {}
         """A message is met in a write, then in a channel: it is looked at closely once."""
@@ -136,7 +136,7 @@ class Messages:
         return not self._is_plain(given) and self._same_bytes(pristine, given)
 
     def _is_plain(self, given: BaseMessage) -> bool:
-        return self._opaques.is_open and type(given) in KNOWN
+        return self.serializer.is_open and type(given) in KNOWN
 
     def _plain(self, given: BaseMessage) -> MessageToStore | None:
         found = self.plain(given)
@@ -151,25 +151,24 @@ class Messages:
             return None
 
     def _opaque(self, given: BaseMessage, path: str) -> MessageToStore:
-        kind, data = self._opaques.dump(given, path)
-        pristine = self._opaques.load(kind, data, path)
+        kind, data, pristine = self.serializer.dump(given, path)
         if not isinstance(pristine, BaseMessage):
             raise InvalidValue(path, f"{type(given).__name__} does not come back as a message")
-        shown = str(given.text)[:PREVIEW_CHARS] if self._opaques.is_open else None
+        shown = str(given.text)[:PREVIEW_CHARS] if self.serializer.is_open else None
         extra = {OPAQUE: [kind, to_text(data)]}
         made = unnamed_message(_ROLES.get(given.type, "user"), shown, extra=extra)
         return MessageToStore(made, pristine, f"{kind}:{to_text(data)}")
 
     def _open(self, stored: Message) -> BaseMessage:
         kind, text = (stored.body.extra or {})[OPAQUE]
-        found = self._opaques.open(kind, text, f"message {stored.id}")
+        found = self.serializer.open(kind, text, f"message {stored.id}")
         if not isinstance(found, BaseMessage):
             raise InvalidValue(f"message {stored.id}", "no message is stored here")
         return found
 
     def _same_bytes(self, pristine: BaseMessage, given: BaseMessage) -> bool:
         try:
-            dumps = self._opaques.serde.dumps_typed
+            dumps = self.serializer.serde.dumps_typed
             return bool(dumps(pristine) == dumps(given))
         except (TypeError, ValueError):
             return False

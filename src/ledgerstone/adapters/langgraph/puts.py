@@ -202,7 +202,7 @@ class CheckpointPut:
             base = await self._chain_of(self.before.values.get(emptied))
             found = await conversation.divergence(self, emptied, base)
             if found is not None:
-                found.left_out(self.core, [], changed=True)
+                found.part_seen(self.core, [], changed=True)
             self.start, self.last_message = True, None
         elif not self.is_newest:
             await self._go_back()
@@ -226,7 +226,7 @@ class CheckpointPut:
         self.index.chains.append(found.whole)
         value = _whole(self.request.values.get(main))
         given = value if is_list(value) else None
-        shown = found.left_out(self.core, given, changed=changed)
+        shown = found.part_seen(self.core, given, changed=changed)
         if shown is not None and not found.seen:
             self._refuse_foreign(base)
         if shown is None and changed:
@@ -343,7 +343,7 @@ class CheckpointPut:
         late: bool | frozenset[str] = False
         if name == INPUT:
             late = True if is_list(value) else frozenset((MAIN, *self.cache.chained))
-        writer = Writer(self.core.opaques, self.core.messages, self.index, late=late)
+        writer = Writer(self.core.messages, self.index, late=late)
         tree = writer.write(value, f"channel_values.{name}")
         self.values |= writer.values
         if name == INPUT and has_new(tree):
@@ -371,7 +371,7 @@ class CheckpointPut:
             body["np"] = True
         more = {**request.more, "metadata": odd} if odd else request.more
         if more:
-            writer = Writer(self.core.opaques, self.core.messages, self.index)
+            writer = Writer(self.core.messages, self.index)
             body["more"] = writer.write(more, "checkpoint")
             self.values |= writer.values
         self.body = body

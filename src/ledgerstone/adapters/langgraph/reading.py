@@ -172,7 +172,7 @@ class CheckpointReader:
         cache = core.threads[ref.session]
         stored, head = await self.latest(ref)
         if stored is None:
-            body = await conversation.begun(core, ref, head)
+            body = await conversation.first_checkpoint(core, ref, head)
             if body is None:
                 return None
             id, meta = conversation.first_id(ref.session), conversation.FIRST_META
@@ -211,7 +211,7 @@ class CheckpointReader:
         config: RunnableConfig | None = None,
     ) -> list[CheckpointTuple]:
         """Checkpoints with their messages, which are read together."""
-        found = await self.fetch(stored)
+        found = await self._fetch(stored)
         made = [
             self._tuple(one, thread, found[one.session], config)
             for one, thread in zip(stored, threads, strict=True)
@@ -230,22 +230,25 @@ class CheckpointReader:
         if node is None or TASKS in values:
             return
         parent = stored_of(node)
-        loaded = (await self.fetch([parent]))[parent.session]
-        reader = Reader(core.opaques, parent.values, loaded)
+        reader = await self._values_of(parent)
         sends = [_pending(reader, one)[2] for one in parent.writes if one.channel == TASKS]
         if sends:
             versions = checkpoint["channel_versions"]
             values[TASKS] = sends
             versions[TASKS] = max(versions.values()) if versions else envelopes.next_version(None)
 
-    async def fetch(self, stored: Sequence[StoredCheckpoint]) -> dict[str, LoadedMessages]:
+    async def _values_of(self, stored: StoredCheckpoint) -> Reader:
+        loaded = await self._fetch([stored])
+        return Reader(self._core.messages.serializer, stored.values, loaded[stored.session])
+
+    async def _fetch(self, stored: Sequence[StoredCheckpoint]) -> dict[str, LoadedMessages]:
         """The messages that checkpoints point at, by session."""
         references: dict[str, References] = {}
         for one in stored:
             references.setdefault(one.session, References()).add(one.trees, one.values)
-        return {session: await self._fetch(session, one) for session, one in references.items()}
+        return {session: await self._fetch_of(session, one) for session, one in references.items()}
 
-    async def _fetch(self, session: str, references: References) -> LoadedMessages:
+    async def _fetch_of(self, session: str, references: References) -> LoadedMessages:
         found, core = LoadedMessages(), self._core
         for key in references.tips:
             chain = core.chains.get(session, key)
@@ -269,7 +272,7 @@ class CheckpointReader:
         loaded: LoadedMessages,
         config: RunnableConfig | None,
     ) -> CheckpointTuple:
-        reader = Reader(self._core.opaques, stored.values, loaded)
+        reader = Reader(self._core.messages.serializer, stored.values, loaded)
         body = stored.body
         more = reader.read(body.get("more") or {}, "checkpoint")
         metadata = {**stored.meta, **more.pop("metadata", {})}
@@ -373,8 +376,7 @@ class CheckpointReader:
         writes: dict[str, list[PendingWrite]],
         seeds: dict[str, Any],
     ) -> None:
-        found = (await self.fetch([stored]))[stored.session]
-        reader = Reader(self._core.opaques, stored.values, found)
+        reader = await self._values_of(stored)
         for write in reversed(stored.writes):
             if write.channel in channels:
                 writes[write.channel].append(_pending(reader, write))

@@ -29,8 +29,8 @@ from ledgerstone.adapters.langgraph.context import REFUSE, SaverContext
 from ledgerstone.adapters.langgraph.envelopes import next_version
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
-from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
 from ledgerstone.adapters.langgraph.reading import CheckpointReader
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, strict_serde
 from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
@@ -44,7 +44,7 @@ DIVERGENCES = ("allow", REFUSE)
 
 
 class LedgerSaver(BaseCheckpointSaver[int]):
-    """Checkpoints of graphs in a store of either colour, for blocking and async graphs.
+    """Checkpoints of graphs in a sync or async store, for blocking and async graphs.
 
     `allow`: classes of your own, or (module, name) pairs, that may be revived from the store; all
     others are refused, when they are written and when they are read. `serde`: another serializer;
@@ -78,11 +78,9 @@ class LedgerSaver(BaseCheckpointSaver[int]):
 
     def _equip(self) -> None:
         """Everything that depends on the serializer."""
-        opaques = Opaques(self.serde)
         core = SaverContext(
             self._store,
-            opaques,
-            Messages(opaques, check=self._check),
+            Messages(CheckedSerializer(self.serde), check=self._check),
             self._chains,
             self._threads,
             self._on_divergence,

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class LedgerStore(BaseStore):
-    """A BaseStore on an open store of either colour.
+    """A BaseStore on an open sync or async store.
 
     A batch reads first, all of it as it was before, then writes in one commit; of several puts of
     one key the last counts. Expired items are never shown, whatever `omit_expired` says.

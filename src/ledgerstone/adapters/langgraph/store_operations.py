@@ -115,16 +115,16 @@ class StoreOperations:
         end = search.offset + search.limit
         found: dict[Name, tuple[Memory, float | None]] = {}
         if search.query:
-            found = await self._near(search, queries[search.query], end)
+            found = await self._by_vector(search, queries[search.query], end)
         if len(found) < end:
-            async with aclosing(self._plain(search, found)) as rest:
+            async with aclosing(self._by_name(search, found)) as rest:
                 async for memory in rest:
                     found[_name_of(memory)] = (memory, None)
                     if len(found) == end:
                         break
         return list(found.values())[search.offset : end]
 
-    async def _plain(
+    async def _by_name(
         self, search: SearchOp, known: Mapping[Name, Any]
     ) -> AsyncGenerator[Memory, None]:
         """Items by namespace and key that are not known yet; the filter is judged here."""
@@ -144,7 +144,7 @@ class StoreOperations:
                 return
             after = MemoryName(namespaces.join(page[-1].namespace), page[-1].key)
 
-    async def _near(
+    async def _by_vector(
         self, search: SearchOp, vector: Sequence[float], wanted: int
     ) -> dict[Name, tuple[Memory, float | None]]:
         """The nearest items, each by the nearest of its vectors."""
@@ -158,12 +158,12 @@ class StoreOperations:
                     limit=limit,
                 )
             )
-            found = await self._believed(search, hits)
+            found = await self._items_of_vectors(search, hits)
             if len(found) >= wanted or len(hits) < limit:
                 return dict(list(found.items())[:wanted])
             limit *= GROWTH
 
-    async def _believed(
+    async def _items_of_vectors(
         self, search: SearchOp, hits: Sequence[Memory]
     ) -> dict[Name, tuple[Memory, float | None]]:
         """The items of vectors that still are theirs, in the order of the vectors."""
@@ -175,7 +175,7 @@ class StoreOperations:
             item = items.get(owner)
             if item is None or owner in found or not matches(search.filter or {}, item.value):
                 continue
-            if _is_of(hit.value, item.value):
+            if _is_current(hit.value, item.value):
                 found[owner] = (item, hit.score)
         return found
 
@@ -245,7 +245,7 @@ class StoreOperations:
     async def _refresh(self, seen: Mapping[Name, Memory]) -> None:
         """Begin the time to live of what was read anew, and that of its vectors."""
         now_us = self._clock.now_us()
-        old = [name for name, one in seen.items() if _is_worn(one, now_us)]
+        old = [name for name, one in seen.items() if _needs_refresh(one, now_us)]
         if not old:
             return
         names = [((self._root, *segments), key) for segments, key in old]
@@ -308,13 +308,13 @@ def _fits(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
     return all(asked in (ANY, found) for asked, found in zip(path, part, strict=True))
 
 
-def _is_of(mark: Any, value: Any) -> bool:
+def _is_current(mark: Any, value: Any) -> bool:
     """Whether a vector is of what an item says now."""
     texts, n = texts_of(value, mark["path"]), int(mark["n"])
     return n < len(texts) and text_digest(texts[n]) == str(mark["text"])
 
 
-def _is_worn(memory: Memory, now_us: int) -> bool:
+def _needs_refresh(memory: Memory, now_us: int) -> bool:
     if memory.ttl_us is None or memory.expires_us is None:
         return False
     return memory.expires_us - now_us < memory.ttl_us * FRESH

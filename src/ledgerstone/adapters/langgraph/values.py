@@ -26,7 +26,7 @@ from langgraph.types import Send
 
 from ledgerstone.adapters.langgraph.chains import Chain, Key
 from ledgerstone.adapters.langgraph.messages import Messages, fresh, fresh_all, is_list, of_text
-from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, to_text
 from ledgerstone.codec import decode_json, encode_json, sha256
 from ledgerstone.errors import Corrupt
 
@@ -57,13 +57,12 @@ class Writer:
 
     def __init__(
         self,
-        opaques: Opaques,
         messages: Messages,
         index: MessageIndex,
         *,
         late: bool | frozenset[str] = False,
     ) -> None:
-        self._opaques = opaques
+        self._serializer = messages.serializer
         self._messages = messages
         self._index = index
         self._late = late is True
@@ -74,7 +73,7 @@ class Writer:
 
     def write(self, value: Any, path: str) -> Tree:
         """A value as a tree of few bytes, or with what is larger in `values`."""
-        if not self._opaques.is_open and not is_list(value):
+        if not self._serializer.is_open and not is_list(value):
             return self._leaf(value, path)
         if _is_plain(value, type(value)):
             return value
@@ -156,9 +155,7 @@ class Writer:
         return rest if base is None else {"$msgs": [base, rest]}
 
     def _leaf(self, value: Any, path: str) -> Tree:
-        kind, data = self._opaques.dump(value, path)
-        # What could not be read again is refused now, not when somebody needs it.
-        self._opaques.load(kind, data, path)
+        kind, data, _ = self._serializer.dump(value, path)
         if len(data) <= INLINE_BYTES:
             return {"$b": [kind, to_text(data)]}
         return {"$value": self._keep(data), "t": kind}
@@ -211,9 +208,9 @@ class Reader:
     """Makes values of trees; every answer is the caller's own."""
 
     def __init__(
-        self, opaques: Opaques, values: Mapping[str, bytes], loaded: LoadedMessages
+        self, serializer: CheckedSerializer, values: Mapping[str, bytes], loaded: LoadedMessages
     ) -> None:
-        self._opaques = opaques
+        self._serializer = serializer
         self._values = values
         self._loaded = loaded
 
@@ -252,7 +249,7 @@ class Reader:
             case "$value", digest:
                 found = self._value(digest, tree.get("t"), path)
             case "$b", [kind, text]:
-                found = self._opaques.open(kind, text, path)
+                found = self._serializer.open(kind, text, path)
             case "$dict", pairs:
                 found = {key: self.read(one, f"{path}.{key}") for key, one in pairs}
             case "$send", [node, arg]:
@@ -268,7 +265,7 @@ class Reader:
         if data is None:
             raise Corrupt("contents", digest, "data", f"it is missing, for {path}")
         if kind is not None:
-            return self._opaques.open(kind, data, path)
+            return self._serializer.open(kind, data, path)
         return self.read(decode_json(data), path)
 
 

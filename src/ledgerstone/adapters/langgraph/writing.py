@@ -244,7 +244,7 @@ class PendingWrites:
         kept: dict[str, bytes] = {}
         for n, (channel, value) in enumerate(writes):
             late = channel in LATE or channel in cache.chained
-            writer = Writer(core.opaques, core.messages, index, late=late)
+            writer = Writer(core.messages, index, late=late)
             tree = writer.write(value, f"writes[{n}].{channel}")
             kept |= writer.values
             if channel in WRITES_IDX_MAP:
