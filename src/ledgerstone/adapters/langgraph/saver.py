@@ -69,22 +69,20 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> None:
         super().__init__(serde=serde or strict_serde(allow))
         self._faces = Faces(store)
-        self._store = store
         self._check = checks.one_of(check, CHECKS, "check")
-        self._on_divergence = checks.one_of(on_divergence, DIVERGENCES, "on_divergence")
-        self._chains = Chains(checks.positive(cache_bytes, "cache_bytes"))
-        self._threads = Threads(blocking=isinstance(store, Store))
-        self._equip()
-
-    def _equip(self) -> None:
-        """Everything that depends on the serializer."""
         core = SaverContext(
-            self._store,
-            Messages(CheckedSerializer(self.serde), check=self._check),
-            self._chains,
-            self._threads,
-            self._on_divergence,
+            store,
+            self._messages(),
+            Chains(checks.positive(cache_bytes, "cache_bytes")),
+            Threads(blocking=isinstance(store, Store)),
+            checks.one_of(on_divergence, DIVERGENCES, "on_divergence"),
         )
+        self._equip(core)
+
+    def _messages(self) -> Messages:
+        return Messages(CheckedSerializer(self.serde), check=self._check)
+
+    def _equip(self, core: SaverContext) -> None:
         self._core = core
         self._reader = CheckpointReader(core)
         self._writer = CheckpointWriter(core)
@@ -96,7 +94,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         clone = super().with_allowlist(extra_allowlist)
         assert isinstance(clone, LedgerSaver)
         if clone is not self:
-            clone._equip()
+            clone._equip(self._core._replace(messages=clone._messages()))
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:
