@@ -211,15 +211,14 @@ class CheckpointReader:
         config: RunnableConfig | None = None,
     ) -> list[CheckpointTuple]:
         """Checkpoints with their messages, which are read together."""
-        found = await self._fetch(stored)
-        made = [
-            self._tuple(one, thread, found[one.session], config)
-            for one, thread in zip(stored, threads, strict=True)
-        ]
-        for one, made_of in zip(stored, made, strict=True):
+        loaded = await self._fetch(stored)
+        made = []
+        for one, thread in zip(stored, threads, strict=True):
+            found = self._tuple(one, thread, loaded[one.session], config)
             version = one.body.get("v", envelopes.VERSION)
             if version < SENDS_VERSION and one.body.get("p") is not None:
-                await self._add_sends(one, made_of.checkpoint)
+                await self._add_sends(one, found.checkpoint)
+            made.append(found)
         return made
 
     async def _add_sends(self, stored: StoredCheckpoint, checkpoint: Any) -> None:

@@ -34,7 +34,7 @@ from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, strict_
 from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
-from ledgerstone.adapters.langgraph.writing import CheckpointWriter, PendingWrites, request_of
+from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
 from ledgerstone.api_sync.store import Store
 from ledgerstone.intake import checks
 
@@ -86,7 +86,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._core = core
         self._reader = CheckpointReader(core)
         self._writer = CheckpointWriter(core)
-        self._pending = PendingWrites(core)
         self._upkeep = Upkeep(core, self._reader, self._writer)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LedgerSaver:
@@ -170,7 +169,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
-        self._faces.now(self._pending.put_writes(config, list(writes), task_id, task_path))
+        self._faces.now(self._writer.put_writes(config, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -179,7 +178,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        await self._faces.later(self._pending.put_writes(config, list(writes), task_id, task_path))
+        await self._faces.later(self._writer.put_writes(config, list(writes), task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""

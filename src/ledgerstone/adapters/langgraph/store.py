@@ -172,6 +172,3 @@ def _space(root: str, index: IndexConfig) -> str:
     embed: Any = index.get("embed")
     model = embed if isinstance(embed, str) else ""
     return ids.check_label(f"{root}:{model}:{index['dims']}", "index.embed")
-
-
-__all__ = ["LedgerStore"]

@@ -225,11 +225,6 @@ class CheckpointWriter:
         await of(turn.commit())
         self._core.forget(session)
 
-
-class PendingWrites:
-    def __init__(self, core: SaverContext) -> None:
-        self._core = core
-
     async def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> None:
@@ -241,23 +236,23 @@ class PendingWrites:
         index = MessageIndex(core, ref.session)
         usual: list[tuple[int, str, Tree]] = []
         special: dict[str, Tree] = {}
-        kept: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         for n, (channel, value) in enumerate(writes):
             late = channel in LATE or channel in cache.chained
             writer = Writer(core.messages, index, late=late)
             tree = writer.write(value, f"writes[{n}].{channel}")
-            kept |= writer.values
+            values |= writer.values
             if channel in WRITES_IDX_MAP:
                 idx = WRITES_IDX_MAP[channel]
                 special[_note_key(idx, task)] = _note_body(task, path, [(idx, channel, tree)])
             else:
                 usual.append((n, channel, tree))
         if usual:
-            await self._keep(ref, _note_body(task, path, usual), list(kept.values()), task)
+            await self._keep_first(ref, _note_body(task, path, usual), list(values.values()), task)
         if special:
-            await self._annotate(ref, special, "replace", list(kept.values()))
+            await self._annotate(ref, special, "replace", list(values.values()))
 
-    async def _keep(
+    async def _keep_first(
         self, ref: CheckpointRef, body: dict[str, Any], values: list[bytes], task: str
     ) -> None:
         """Ordinary writes: the first of each index stays."""
