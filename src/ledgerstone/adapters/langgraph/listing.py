@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
+from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
@@ -38,18 +39,20 @@ class Listing:
         self._where = where or {}
         self._left = None if limit is None else checks.whole(limit, "limit")
         self._done = limit == 0
-        self._threads: dict[str, str] = {}
-        self._session: str | None = None
-        self._ns: str | None = None
-        self._id: str | None = None
-        if config:
-            ref = ref_of(config)
-            self._session, self._id = ref.session, ref.checkpoint
-            self._ns = config["configurable"].get("checkpoint_ns")
-            self._threads[ref.session] = ref.thread
-        given = ((before or {}).get("configurable") or {}).get("checkpoint_id")
-        self._before = None if not given else ids.check_id(given, "before.checkpoint_id")
-        self._after: tuple[str, str, int] | None = None
+        ref = ref_of(config) if config else None
+        self._id = None if ref is None else ref.checkpoint
+        self._threads = {} if ref is None else {ref.session: ref.thread}
+        end = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+        self._query = ListNodes(
+            tenant=core.tenant,
+            session=None if ref is None else ref.session,
+            kind=KIND,
+            label=config["configurable"].get("checkpoint_ns") if config else None,
+            before_id=ids.check_id(end, "before.checkpoint_id") if end else None,
+            order="-id",
+            notes=True,
+            resolve=True,
+        )
 
     async def page(self) -> list[CheckpointTuple]:
         """The next checkpoints; an empty list at the end."""
@@ -66,29 +69,15 @@ class Listing:
         return []
 
     async def _nodes(self) -> list[Node]:
-        core = self._core
         # Of those that are looked through for one that fits, most do not.
         any_fits = not self._where and self._id is None
         most = min(PAGE, self._left) if self._left and any_fits else PAGE
-        [found] = await core.read(
-            ListNodes(
-                tenant=core.tenant,
-                session=self._session,
-                kind=KIND,
-                label=self._ns,
-                before_id=self._before,
-                order="-id",
-                limit=most,
-                after=self._after,
-                notes=True,
-                resolve=True,
-            )
-        )
+        [found] = await self._core.read(replace(self._query, limit=most))
         nodes: list[Node] = found
         self._done = len(nodes) < most
         if nodes:
             last = nodes[-1]
-            self._after = (last.id, last.session, last.ord)
+            self._query = replace(self._query, after=(last.id, last.session, last.ord))
             await self._compare(dict.fromkeys(node.session for node in nodes))
         return nodes
 
