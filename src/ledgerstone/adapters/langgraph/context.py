@@ -12,7 +12,7 @@ from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.threads import KIND, ThreadCache, Threads, name_of
 from ledgerstone.adapters.langgraph.values import Tree, chain_key
 from ledgerstone.commands import Query
-from ledgerstone.commands.nodes import GetNode, ReadMessages, ReadPath
+from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.errors import Misuse
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Node
@@ -43,8 +43,7 @@ class SaverContext(NamedTuple):
 
     async def checkpoint(self, session: str, node: str, *, resolve: bool = False) -> Node | None:
         """The node of a checkpoint with its notes, on request with its values."""
-        query = GetNode(tenant=self.tenant, session=session, id=node, notes=True, resolve=resolve)
-        [found] = await self.read(query)
+        found = await of(self.store.nodes.get(session, node, notes=True, resolve=resolve))
         return found if found is not None and found.kind == KIND else None
 
     async def path(

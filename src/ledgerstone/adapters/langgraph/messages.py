@@ -65,7 +65,7 @@ class Messages:
         self.serializer = serializer
         self._exact = check == "digest"
         self._recent: dict[int, tuple[BaseMessage, str, BaseMessage]] = {}
-        """A message is met in a write, then in a channel: it is looked at closely once."""
+        """Texts by the identity of the object: it comes in a write, and again in a channel."""
 
     def keep(self, given: BaseMessage, path: str) -> MessageToStore:
         """A message as ours; InvalidValue or NotSupported when it could not be read again."""
@@ -175,7 +175,7 @@ class Messages:
 
 
 def of_text(text: str, id: str | None) -> BaseMessage:
-    """The message that `Messages.text` wrote, with its id."""
+    """The message of a text that `Messages.plain` made, with its id."""
     native = json.loads(text)
     native["data"]["id"] = id
     return from_natives([native])[0]

@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import TASKS
 
+from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph import conversation, envelopes
 from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.threads import (
@@ -38,7 +39,7 @@ from ledgerstone.adapters.langgraph.values import (
     chain_key,
     main_channel,
 )
-from ledgerstone.commands.nodes import GetMessage, GetNode, GetNotes, GetValues, ListNodes, ReadPath
+from ledgerstone.commands.nodes import GetMessage, GetNode, ListNodes, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.nodes import Node, Note
@@ -337,17 +338,11 @@ class CheckpointReader:
 
     async def beside(self, session: str, nodes: Sequence[Node]) -> list[StoredCheckpoint]:
         """Nodes as checkpoints, with notes and values read together."""
-        core = self._core
-        names = tuple(node.id for node in nodes)
-        [notes] = await core.read(GetNotes(tenant=core.tenant, session=session, nodes=names))
-        wanted = [digest for node in nodes for digest in node.values]
-        wanted += [d for by in notes.values() for note in by.values() for d in note.values]
-        unique = tuple(dict.fromkeys(wanted))
-        values: dict[str, bytes] = {}
-        if unique:
-            [values] = await core.read(
-                GetValues(tenant=core.tenant, session=session, digests=unique)
-            )
+        store = self._core.store
+        notes = await of(store.nodes.notes(session, [node.id for node in nodes]))
+        wanted = {digest for node in nodes for digest in node.values}
+        wanted |= {d for by in notes.values() for note in by.values() for d in note.values}
+        values = await of(store.nodes.values(session, wanted)) if wanted else {}
         return [stored_of(node, notes.get(node.id, {}), values) for node in nodes]
 
     async def delta_history(

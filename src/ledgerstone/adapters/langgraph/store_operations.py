@@ -7,8 +7,7 @@ overtaken writer left behind is not believed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.langgraph.store_batch import (
     PREFIX,
     Batch,
@@ -37,7 +36,6 @@ from ledgerstone.errors import Misuse
 from ledgerstone.records.memories import Forget, Memory, Remember
 from ledgerstone.rules import namespaces
 
-CHUNK = 500
 NAMESPACES_CHUNK = 1000
 ANY = "*"
 NEAR_FIRST = 32
@@ -103,7 +101,9 @@ class StoreOperations:
         wanted = list(dict.fromkeys(names))
         if not wanted:
             return {}
-        asked = tuple(MemoryName(self._text(segments), key) for segments, key in wanted)
+        asked = tuple(
+            MemoryName(namespaces.join((self._root, *segments)), key) for segments, key in wanted
+        )
         [found] = await of(self._store.read(GetMemories(tenant=self._tenant, names=asked)))
         return {name: one for name, one in zip(wanted, found, strict=True) if one is not None}
 
@@ -117,32 +117,13 @@ class StoreOperations:
         if search.query:
             found = await self._by_vector(search, queries[search.query], end)
         if len(found) < end:
-            async with aclosing(self._by_name(search, found)) as rest:
-                async for memory in rest:
-                    found[_name_of(memory)] = (memory, None)
-                    if len(found) == end:
-                        break
+            below = self._store.memories.iter((self._root, *search.namespace_prefix))
+            async for memory in each(below):
+                if matches(search.filter or {}, memory.value):
+                    found.setdefault(_name_of(memory), (memory, None))
+                if len(found) == end:
+                    break
         return list(found.values())[search.offset : end]
-
-    async def _by_name(
-        self, search: SearchOp, known: Mapping[Name, Any]
-    ) -> AsyncGenerator[Memory, None]:
-        """Items by namespace and key that are not known yet; the filter is judged here."""
-        after: MemoryName | None = None
-        while True:
-            query = SearchMemories(
-                tenant=self._tenant,
-                namespace=self._text(search.namespace_prefix),
-                after=after,
-                limit=CHUNK,
-            )
-            [page] = await of(self._store.read(query))
-            for one in page:
-                if _name_of(one) not in known and matches(search.filter or {}, one.value):
-                    yield one
-            if len(page) < CHUNK:
-                return
-            after = MemoryName(namespaces.join(page[-1].namespace), page[-1].key)
 
     async def _by_vector(
         self, search: SearchOp, vector: Sequence[float], wanted: int
@@ -252,9 +233,6 @@ class StoreOperations:
         names += [(one.namespace, one.key) for one in await self._vectors_of(old)]
         for namespace, key in names:
             await of(self._store.memories.get(namespace, key, touch=True))
-
-    def _text(self, segments: tuple[str, ...]) -> str:
-        return namespaces.join((self._root, *segments))
 
     @property
     def _tenant(self) -> str:
