@@ -224,7 +224,7 @@ STRANGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_message_that_can_not_be_read_is_named(adapter_store: Store, name: str) -> None:
+def test_a_message_that_cannot_be_read_is_named(adapter_store: Store, name: str) -> None:
     adapter_store.sessions.ensure("t")
     fine, strange = user("fine"), user("hello", extra=STRANGE[name])
     adapter_store.messages.append("t", *formats.keep_all("langchain", NATIVES[:2]), fine, strange)
