@@ -97,6 +97,7 @@ def first_id(session: str) -> str:
 
 
 def is_first(ref: CheckpointRef) -> bool:
+    """Whether a config names the checkpoint that is stored with the first put."""
     return not ref.ns and ref.checkpoint == first_id(ref.session)
 
 
