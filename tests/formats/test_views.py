@@ -155,7 +155,7 @@ def test_bytes_that_an_adapter_moved_out(store: Store, name: str) -> None:
             store.blobs.put(data, media_type=kind)
         message = native_bytes.marked(formats.keep(name, taken.native), taken)
         store.messages.append("trip", message, create=True)
-        moved += len(taken.positions)
+        moved += len(taken.places)
     assert moved
     messages = store.messages.history("trip")
     found = {ref: store.blobs.get(ref) for one in messages for ref in formats.blobs_of(one)}

@@ -3,7 +3,7 @@
 What a framework keeps as base64 text inside a message is put as a blob, and the SHA-256 of the
 bytes stands in its place. The media part that came of it names the blob, so the commit attaches it
 to the session; for bytes deeper inside, as in a tool's result, a file part is added. `extra`
-remembers the positions, so what merely looks like a reference is never touched on the way back.
+remembers the places, so what merely looks like a reference is never touched on the way back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import File, Media
 
 BLOBS = "blobs"
-"""The key in `extra`: [[[path, alphabet], ...], numbers of media parts, number of added ones]."""
+"""The place in `extra`: [[[path, alphabet], ...], numbers of media parts, number of added ones]."""
 REF_CHARS = 64
 
 Native: TypeAlias = dict[str, Any]
@@ -32,36 +32,36 @@ Find: TypeAlias = Callable[[Native], tuple[str, int] | None]
 """Where an object holds base64 text, if it does: its key, and where in it the text begins."""
 
 
-class ExtractedBytes(NamedTuple):
+class Taken(NamedTuple):
     """A native without its bytes."""
 
     native: Native
-    positions: list[list[Any]]
+    places: list[list[Any]]
     bytes: dict[str, tuple[bytes, str | None]]
     """The bytes by reference, and what media type they are said to be of."""
 
 
-def take(native: Native, find: Find) -> ExtractedBytes:
+def take(native: Native, find: Find) -> Taken:
     """Take the bytes out of a native, which itself stays as it is."""
-    taken = ExtractedBytes(native, [], {})
+    taken = Taken(native, [], {})
     for path, text, kind in list(_texts(native, find, [])):
         decoded = _decoded(text)
         if decoded is None:
             continue
-        if not taken.positions:
-            taken = ExtractedBytes(deepcopy(native), [], {})
+        if not taken.places:
+            taken = Taken(deepcopy(native), [], {})
         data, alphabet = decoded
         ref = sha256(data).hexdigest()
         holder, key = _at(taken.native, path)
         holder[key] = holder[key].removesuffix(text) + ref
-        taken.positions.append([path, alphabet])
+        taken.places.append([path, alphabet])
         taken.bytes[ref] = (data, kind)
     return taken
 
 
-def marked(message: Message, taken: ExtractedBytes) -> Message:
+def marked(message: Message, taken: Taken) -> Message:
     """The message that was made of what is left, with parts that name the blobs."""
-    if not taken.positions:
+    if not taken.places:
         return message
     parts: list[Any] = list(message.parts)
     media = []
@@ -76,11 +76,11 @@ def marked(message: Message, taken: ExtractedBytes) -> Message:
         for ref, (_, kind) in taken.bytes.items()
         if ref not in named
     ]
-    extra = {**(message.body.extra or {}), BLOBS: [taken.positions, media, len(added)]}
+    extra = {**(message.body.extra or {}), BLOBS: [taken.places, media, len(added)]}
     return replace(message, body=replace(message.body, parts=parts + added, extra=extra))
 
 
-async def put(store: AnyStore, taken: ExtractedBytes) -> None:
+async def put(store: AnyStore, taken: Taken) -> None:
     """Store the bytes, before a commit names them."""
     for data, kind in taken.bytes.values():
         try:
@@ -100,10 +100,10 @@ async def get(store: AnyStore, messages: Iterable[Message]) -> dict[str, bytes |
 
 def with_refs(stored: Message) -> Message:
     """The message as it was made: references stand where the bytes were, and no part was added."""
-    record = (stored.body.extra or {}).get(BLOBS)
-    if record is None:
+    mark = (stored.body.extra or {}).get(BLOBS)
+    if mark is None:
         return stored
-    _, media, added = record
+    _, media, added = mark
     parts: list[Any] = list(stored.parts[: len(stored.parts) - added])
     for n in media:
         parts[n] = replace(parts[n], data=parts[n].blob, blob=None)
@@ -112,8 +112,8 @@ def with_refs(stored: Message) -> Message:
 
 def fill(native: Native, stored: Message, known: Mapping[str, bytes | None]) -> None:
     """Put the bytes back into what `with_refs` of a message gave; BlobNotFound."""
-    record = (stored.body.extra or {}).get(BLOBS)
-    for path, alphabet in () if record is None else record[0]:
+    mark = (stored.body.extra or {}).get(BLOBS)
+    for path, alphabet in () if mark is None else mark[0]:
         holder, key = _at(native, path)
         ref = holder[key][-REF_CHARS:]
         data = known.get(ref)

@@ -12,7 +12,7 @@ from ledgerstone import ids
 from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.agent_framework import messages as form
 from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
-from ledgerstone.adapters.native_bytes import ExtractedBytes
+from ledgerstone.adapters.native_bytes import Taken
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
@@ -93,7 +93,7 @@ class LedgerHistoryProvider(HistoryProvider):
 
     @runs_later
     async def _save(
-        self, session: str, given: list[Identity], kept: list[tuple[Stored, ExtractedBytes]]
+        self, session: str, given: list[Identity], kept: list[tuple[Stored, Taken]]
     ) -> None:
         """Append what is new; looked at again when somebody else wrote in between."""
         tenant = self._store.tenant or ""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ledgerstone import formats
 from ledgerstone.adapters import native_bytes
-from ledgerstone.adapters.native_bytes import ExtractedBytes, Native
+from ledgerstone.adapters.native_bytes import Native, Taken
 from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats import words
@@ -49,7 +49,7 @@ _KINDS = frozenset(
 _JSON = (str, int, float, bool, type(None))
 
 
-def keep(given: object, path: str) -> tuple[Message, ExtractedBytes]:
+def keep(given: object, path: str) -> tuple[Message, Taken]:
     """One message of theirs as ours, and the bytes that were in it, to be put before it.
 
     InvalidValue names the place of what cannot be stored.
@@ -124,13 +124,13 @@ def _rendered(turn: list[Said]) -> NativeMessage:
         content
         for said in turn
         for part in said.parts
-        if (content := _sendable(part, own=origin(said.source) == FORMAT)) is not None
+        if (content := _shown(part, own=origin(said.source) == FORMAT)) is not None
     ]
     name = turn[0].source.body.name
     return NativeMessage(turn[0].role, contents, author_name=name)
 
 
-def _sendable(part: AnyPart, *, own: bool) -> Content | None:
+def _shown(part: AnyPart, *, own: bool) -> Content | None:
     """A part as a content that chat clients can send, not only hold: they send results as text and
     items, arguments as objects, media by their type, and read signatures each in its own way."""
     if isinstance(part, Reasoning) and not own:
@@ -140,7 +140,7 @@ def _sendable(part: AnyPart, *, own: bool) -> Content | None:
         arguments = given if isinstance(given, str | dict) else words.as_object(given)
         return Content.from_function_call(part.id, part.name, arguments=arguments)
     if isinstance(part, ToolResult):
-        return _sendable_result(part)
+        return _shown_result(part)
     if isinstance(part, Media):
         said = _from_media(replace(part, media_type=part.media_type or words.default_type(part)))
         named = {} if part.name is None else {"filename": part.name}
@@ -152,9 +152,9 @@ def _sendable(part: AnyPart, *, own: bool) -> Content | None:
     return Content.from_text(text)
 
 
-def _sendable_result(part: ToolResult) -> Content:
+def _shown_result(part: ToolResult) -> Content:
     parts = words.result_parts(part.content)
-    found = [_sendable(one, own=False) for one in parts or ()]
+    found = [_shown(one, own=False) for one in parts or ()]
     result: Any = [one for one in found if one is not None]
     if parts is None:
         result = "" if part.content is None else words.spelled(part.content)
