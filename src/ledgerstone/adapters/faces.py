@@ -1,4 +1,4 @@
-"""One copy of an adapter for both colours of a framework, over both colours of a store.
+"""An adapter is written once, for sync and async callers, over a sync or an async store.
 
 An adapter's work is a coroutine that awaits `of(...)` around every call of the store. Over a
 blocking store it never really waits, so a blocking caller runs it at once and an async caller runs
@@ -25,12 +25,12 @@ AnyStore: TypeAlias = Store | AsyncStore
 
 
 async def of(answer: T | Awaitable[T]) -> T:
-    """What a store answered, of either colour."""
+    """The answer of a sync or async store."""
     return await answer if isawaitable(answer) else answer
 
 
 async def each(found: Iterable[T] | AsyncIterator[T]) -> AsyncIterator[T]:
-    """What a store iterates over, of either colour."""
+    """What a sync or async store iterates over."""
     if isinstance(found, AsyncIterator) or hasattr(found, "__aiter__"):
         async for one in found:
             yield one
@@ -40,7 +40,7 @@ async def each(found: Iterable[T] | AsyncIterator[T]) -> AsyncIterator[T]:
 
 
 class Faces:
-    """How work on a store is run for callers of either colour."""
+    """Runs coroutines over a store for sync and async callers."""
 
     def __init__(self, store: AnyStore) -> None:
         if not isinstance(store, Store | AsyncStore):

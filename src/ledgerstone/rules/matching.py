@@ -145,13 +145,16 @@ def _sort(value: Any) -> str | None:
     return "text" if isinstance(value, str) else None
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": _equal,
-    "$ne": lambda found, asked: not _equal(found, asked),
+RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": _compared(operator.gt),
     "$gte": _compared(operator.ge),
     "$lt": _compared(operator.lt),
     "$lte": _compared(operator.le),
+}
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": _equal,
+    "$ne": lambda found, asked: not _equal(found, asked),
+    **RANGES,
     "$in": _among,
     "$nin": lambda found, asked: not _among(found, asked),
     "$exists": lambda found, asked: (found is not _ABSENT) is asked,

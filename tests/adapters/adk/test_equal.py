@@ -19,7 +19,8 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from pydantic import BaseModel
 
-from ledgerstone.adapters.adk import LedgerSessionService, marks
+from ledgerstone.adapters.adk import LedgerSessionService
+from ledgerstone.adapters.adk.reading import STALE
 from tests.adapters.adk.scripted import event, on
 
 APPS, USERS, NAMES = ("trips", "notes"), ("ada", "bob"), ("s1", "s2", " s1", "s3 ")
@@ -202,7 +203,7 @@ def test_the_same_holders_are_stale(store_url: str, colour: str, seed: int, tmp_
         return await program(LedgerSessionService(store))
 
     theirs = asyncio.run(expected())
-    assert {entry[2] for entry in theirs[:-1]} == {"done", marks.STALE}
+    assert {entry[2] for entry in theirs[:-1]} == {"done", STALE}
     assert on(store_url, colour, work) == theirs
 
 

@@ -181,7 +181,7 @@ def test_values_come_back_as_they_were() -> None:
     assert type(back["kinds"]) is tuple
 
 
-def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:
+def test_what_cannot_be_stored_is_named(adapter_store: Store) -> None:
     storage = LedgerCheckpointStorage(adapter_store, types=[Order])
 
     def save(**fields: Any) -> None:

@@ -9,9 +9,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ledgerstone import Store, formats, user
 from ledgerstone.adapters.langgraph import LedgerSaver, threads, upkeep
+from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.messages import OPAQUE
 from ledgerstone.adapters.langgraph.reading import stored_of
-from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import THREAD_KEY, session_id
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import Corrupt
@@ -145,13 +145,13 @@ def test_deleting_a_run_does_not_read_each_list(
     for n in range(12):
         messages.append(HumanMessage(str(n), id=str(n)))
         config = put(saver, config, {"messages": list(messages)}, run_id=f"run-{n}")
-    read, lists = Shared.read, list[ReadMessages]()
+    read, lists = SaverContext.read, list[ReadMessages]()
 
-    async def counted(core: Shared, *queries: Any) -> Any:
+    async def counted(core: SaverContext, *queries: Any) -> Any:
         lists.extend(one for one in queries if isinstance(one, ReadMessages))
         return await read(core, *queries)
 
-    monkeypatch.setattr(Shared, "read", counted)
+    monkeypatch.setattr(SaverContext, "read", counted)
     # One that knows nothing of the thread: what a saver knows is not read at all.
     saver = LedgerSaver(adapter_store)
     saver.delete_for_runs(["run-3"])
@@ -167,15 +167,15 @@ def test_more_threads_than_are_known_at_once(
     """A put that was overtaken reads anew, also when its thread was forgotten meanwhile."""
     monkeypatch.setattr(threads, "THREADS_MAX", 0)
     saver, other = LedgerSaver(adapter_store), LedgerSaver(adapter_store)
-    learn, overtaking = saver._writing._learn, [1]
+    read_head, overtaking = saver._writer._head, [1]
 
     async def overtaken(*given: Any) -> Any:
-        facts = await learn(*given)
+        head = await read_head(*given)
         if overtaking:
             put(other, thread("t"), {"x": overtaking.pop()})
-        return facts
+        return head
 
-    monkeypatch.setattr(saver._writing, "_learn", overtaken)
+    monkeypatch.setattr(saver._writer, "_head", overtaken)
     put(saver, thread("t"), {"x": 2})
     found = [one.checkpoint["channel_values"]["x"] for one in saver.list(thread("t"))]
     assert sorted(found) == [1, 2]
@@ -224,7 +224,7 @@ STRANGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_message_that_can_not_be_read_is_named(adapter_store: Store, name: str) -> None:
+def test_a_message_that_cannot_be_read_is_named(adapter_store: Store, name: str) -> None:
     adapter_store.sessions.ensure("t")
     fine, strange = user("fine"), user("hello", extra=STRANGE[name])
     adapter_store.messages.append("t", *formats.keep_all("langchain", NATIVES[:2]), fine, strange)

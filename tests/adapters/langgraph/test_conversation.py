@@ -370,7 +370,7 @@ class Delta(TypedDict):
     messages: Annotated[list[AnyMessage], DeltaChannel(_fold, snapshot_frequency=4)]
 
 
-def test_a_delta_channel_can_not_take_up_and_says_so(adapter_store: Store) -> None:
+def test_a_delta_channel_cannot_take_up_and_says_so(adapter_store: Store) -> None:
     """It can begin with what others said: that is stored whole."""
     adapter_store.messages.append("t", user("older"), create=True)
     saver = LedgerSaver(adapter_store)

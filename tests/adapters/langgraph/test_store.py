@@ -27,7 +27,7 @@ from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.errors import InvalidValue, Misuse, NotSupported
 from tests.adapters.conftest import opened
-from tests.adapters.langgraph.store_words import DIMS, aembed, embed, index, names
+from tests.adapters.langgraph.embeddings import DIMS, aembed, embed, index, names
 
 
 def test_put_get_delete(adapter_store: Store) -> None:
@@ -203,7 +203,7 @@ def test_filters_may_name_infinity(
         (ListNamespacesOp((MatchCondition(ODD, ("a",)),)), "match_conditions.match_type"),
     ],
 )
-def test_what_can_not_be_is_named_and_not_stored(adapter_store: Store, op: Op, field: str) -> None:
+def test_what_cannot_be_is_named_and_not_stored(adapter_store: Store, op: Op, field: str) -> None:
     store = LedgerStore(adapter_store)
     with pytest.raises(InvalidValue) as caught:
         store.batch([op])

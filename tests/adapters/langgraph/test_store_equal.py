@@ -22,7 +22,7 @@ from langgraph.store.memory import InMemoryStore
 from ledgerstone import Store, ids
 from ledgerstone.adapters.langgraph import LedgerStore
 from tests.adapters.conftest import opened
-from tests.adapters.langgraph.store_words import index
+from tests.adapters.langgraph.embeddings import index
 
 # A store's own threads may draw random numbers while a program is being made up.
 pytestmark = pytest.mark.filterwarnings(

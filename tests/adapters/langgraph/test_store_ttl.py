@@ -11,7 +11,7 @@ import pytest
 from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.clock import ManualClock
-from tests.adapters.langgraph.store_words import index
+from tests.adapters.langgraph.embeddings import index
 
 MINUTE = 60
 

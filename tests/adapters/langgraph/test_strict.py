@@ -79,7 +79,7 @@ def test_a_serializer_that_encrypts_leaves_nothing_readable(adapter_store: Store
     assert len([one for one in kept if one.kind == "message"]) == 2, "each is stored once"
 
 
-def test_what_can_not_be_stored_is_named(adapter_store: Store) -> None:
+def test_what_cannot_be_stored_is_named(adapter_store: Store) -> None:
     with pytest.raises(InvalidValue, match=r"channel_values\.x"):
         put(LedgerSaver(adapter_store), thread("t"), {"x": {"a": [object()]}})
     pickling = LedgerSaver(adapter_store, serde=JsonPlusSerializer(pickle_fallback=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.adk.events.event import Event
@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ledgerstone import formats, ids
-from ledgerstone.adapters.adk.free_values import check_event
 from ledgerstone.adapters.adk.keys import ADK
-from ledgerstone.adapters.adk.states import lasting
+from ledgerstone.adapters.adk.states import check_free, lasting
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
 
@@ -29,7 +28,7 @@ def native_of(event: Event) -> dict[str, Any]:
     if len(kept) != len(delta):
         actions = event.actions.model_copy(update={"state_delta": kept})
         event = event.model_copy(update={"actions": actions})
-    check_event(event)
+    _check_event(event)
     try:
         return event.model_dump(mode="json", by_alias=True, exclude_none=True)
     except PydanticSerializationError as error:
@@ -66,6 +65,28 @@ def time_of(native: dict[str, Any]) -> float:
     """When an event was, in seconds; one that does not say is as new as can be."""
     at = native.get("timestamp")
     return at if isinstance(at, int | float) else math.inf
+
+
+def _check_event(event: Event) -> None:
+    """InvalidValue naming the first value that has no JSON form, wherever a program may put any."""
+    for path, value in _free_places(event):
+        if value is not None:
+            check_free(value, f"event.{path}")
+
+
+def _free_places(event: Event) -> Iterator[tuple[str, Any]]:
+    actions = event.actions
+    yield "actions.state_delta", actions.state_delta
+    yield "actions.agent_state", actions.agent_state
+    yield "actions.set_model_response", actions.set_model_response
+    yield "output", event.output
+    yield "custom_metadata", event.custom_metadata
+    parts = event.content.parts if event.content and event.content.parts else []
+    for n, part in enumerate(parts):
+        if part.function_call is not None:
+            yield f"content.parts[{n}].function_call.args", part.function_call.args
+        if part.function_response is not None:
+            yield f"content.parts[{n}].function_response.response", part.function_response.response
 
 
 def _event(native: dict[str, Any]) -> Event:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ledgerstone import ids
+from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 
@@ -44,20 +48,27 @@ def adk_id(session: Session) -> str:
     return session.id
 
 
-def opens(session: Session | None, app_name: str, user_id: str, *, unowned: bool) -> bool:
-    """Whether a session that ADK did not make is this user's to open, by its id in the store."""
-    if session is None or session.app not in (*FRAMEWORKS, app_name):
-        return False
-    return session.user == user_id or (unowned and session.user is None)
+async def stored_id(store: AnyStore, app: str, user: str, name: str, *, unowned: bool) -> str:
+    """The id of the session that ADK made, or of another one that opens by its own id.
+
+    Forks, and sessions of other frameworks, are such. What is not there yet is ADK's to make.
+    """
+    id = store_id(app, user, name)
+    try:
+        ids.check_id(name, "session_id")
+    except InvalidValue:
+        return id  # The name is no id of a session.
+    tenant: Any = store.tenant
+    queries = (GetSession(tenant=tenant, id=id), GetSession(tenant=tenant, id=name))
+    made, other = await of(store.read(*queries))
+    return name if made is None and _may_open(other, app, user, unowned=unowned) else id
 
 
 def metadata_of(id: str, session_id: str) -> dict[str, dict[str, str]]:
-    """What a session remembers of its names."""
     return {ADK: {"id": id, "session": session_id}}
 
 
 def app_space(app_name: str) -> tuple[str, ...]:
-    """The namespace of an app's state."""
     return (ADK, app_name, "app")
 
 
@@ -68,12 +79,17 @@ def user_space(app_name: str, user_id: str | None = None) -> tuple[str, ...]:
 
 
 def memory_space(app_name: str, user_id: str) -> tuple[str, ...]:
-    """The namespace of what a user's sessions left to remember."""
     return (ADK, app_name, "memory", user_id)
 
 
+def _may_open(session: Session | None, app: str, user: str, *, unowned: bool) -> bool:
+    """Whether a session that ADK did not make is this user's to open, by its id in the store."""
+    if session is None or session.app not in (*FRAMEWORKS, app):
+        return False
+    return session.user == user or (unowned and session.user is None)
+
+
 def _owner(app_name: str, user_id: str) -> tuple[str, str]:
-    """Return both names, checked."""
     app, user = _text(app_name, "app_name"), _text(user_id, "user_id")
     return ids.check_id(app, "app_name"), ids.check_id(user, "user_id")
 

@@ -1,9 +1,12 @@
-"""ADK's memory service: what sessions left, found again by words or by nearness."""
+"""ADK's memory service: what sessions left, found again by words or by vectors."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from google.adk.events.event import Event
@@ -14,11 +17,9 @@ from google.genai import types
 from pydantic_core import PydanticSerializationError
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk.asking import ask
-from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import memory_space
-from ledgerstone.adapters.adk.words import score, words_of
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.adk.states import check_free
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import GetMemories, MemoryName
@@ -32,6 +33,8 @@ BATCH = 500
 GONE: dict[str, Any] = {"gone": True}
 """What stays of a deleted memory: adding its session again must not bring it back."""
 
+_WORD = re.compile(r"\w+")
+
 Made: TypeAlias = list[tuple[str, dict[str, Any]]]
 """Memories by their keys."""
 Vectors: TypeAlias = Sequence[Sequence[float]]
@@ -39,10 +42,10 @@ Embed: TypeAlias = Callable[[list[str]], Vectors | Awaitable[Vectors]]
 
 
 class LedgerMemoryService(BaseMemoryService):
-    """Memories of ADK's users in a store of either colour.
+    """Memories of ADK's users in a sync or async store.
 
     Found by the words they share with the query, as ADK's own service does it; with `embed`, which
-    makes vectors of texts, by nearness. `model` names its space of vectors, `results` bounds an
+    makes vectors of texts, by vector. `model` names its space of vectors, `results` bounds an
     answer. A memory is of one event and is kept once, however often its session is added.
     """
 
@@ -124,25 +127,22 @@ class LedgerMemoryService(BaseMemoryService):
         if not query.strip():
             return SearchMemoryResponse()
         if self._embed is None:
-            found = await self._faces.later(self._by_words(space, query))
+            found = await self._by_words(space, query)
         else:
             vector = (await self._vectors([query]))[0]
-            near = {"vector": vector, "model": self._model, "limit": self._results}
-            found = await self._faces.later(ask(self._store.memories.search, space, **near))
+            found = await self._by_vector(space, vector)
         return SearchMemoryResponse(memories=[_entry(one) for one in found])
 
+    @runs_later
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         """Forget one by the id that a search gave; adding its session does not bring it back."""
-        if memory_id:
-            space = memory_space(app_name, user_id)
-            await self._faces.later(self._forget(space, memory_id))
-
-    async def _forget(self, space: tuple[str, ...], id: str) -> None:
-        keys = [_key_of(id)]
+        if not memory_id:
+            return
+        space, keys = memory_space(app_name, user_id), [_key_of(memory_id)]
         with suppress(InvalidValue):  # What can be no key is an id that somebody gave.
-            keys.append(memory_key(id))
+            keys.append(memory_key(memory_id))
         for key in keys:
             if await of(self._store.memories.get(space, key)) is not None:
                 await of(self._store.memories.put(space, key, GONE))
@@ -159,7 +159,7 @@ class LedgerMemoryService(BaseMemoryService):
         for first in range(0, len(made), BATCH):
             part = made[first : first + BATCH]
             if self._embed is not None and if_absent:
-                part = await self._faces.later(self._absent(space, part))
+                part = await self._absent(space, part)
             vectors: Sequence[Any] = [None] * len(part)
             if self._embed is not None and part:
                 vectors = await self._vectors([_text(value) for _, value in part])
@@ -168,8 +168,13 @@ class LedgerMemoryService(BaseMemoryService):
                 for (key, value), vector in zip(part, vectors, strict=True)
             ]
             if changes:
-                await self._faces.later(ask(self._store.memories.batch, changes))
+                await self._put(changes)
 
+    @runs_later
+    async def _put(self, changes: list[Remember]) -> None:
+        await of(self._store.memories.batch(changes))
+
+    @runs_later
     async def _absent(self, space: tuple[str, ...], made: Made) -> Made:
         """What is not there yet: vectors are not made for nothing."""
         tenant: Any = self._store.tenant
@@ -184,11 +189,17 @@ class LedgerMemoryService(BaseMemoryService):
             raise InvalidValue("embed", f"{len(texts)} vectors expected, got {len(found)}")
         return found
 
+    @runs_later
+    async def _by_vector(self, space: tuple[str, ...], vector: Sequence[float]) -> list[Memory]:
+        memories, model = self._store.memories, self._model
+        return await of(memories.search(space, vector=vector, model=model, limit=self._results))
+
+    @runs_later
     async def _by_words(self, space: tuple[str, ...], query: str) -> list[Memory]:
-        wanted = words_of(query)
+        wanted = _words(query)
         found = []
         async for memory in each(self._store.memories.iter(space)):
-            shared = score(wanted, _text(memory.value))
+            shared = _score(wanted, _text(memory.value))
             if shared:
                 value = memory.value
                 order = (-shared, value.get("at", 0), memory.created_us, value.get("place", 0))
@@ -238,6 +249,29 @@ def _content(content: types.Content) -> dict[str, Any]:
     except PydanticSerializationError as error:
         raise InvalidValue("content", str(error)) from None
     return found
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(_plain(text)))
+
+
+def _score(wanted: set[str], text: str) -> int:
+    """How many of the wanted words are in a text."""
+    plain = _plain(text)
+    there = _words(text)
+    for word in list(there):
+        if not word.isascii():
+            # Scripts without spaces: a Latin word among them is a word by itself.
+            there |= {"".join(run) for _, run in groupby(word, _is_latin)}
+    return sum(word in there or (not word.isascii() and word in plain) for word in wanted)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower()
+
+
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
 
 
 def _text(value: dict[str, Any]) -> str:

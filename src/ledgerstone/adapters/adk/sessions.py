@@ -22,19 +22,9 @@ from google.adk.sessions.session import Session as AdkSession
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.adk import listing, marks, states
-from ledgerstone.adapters.adk.events import (
-    US_PER_S,
-    events_of,
-    message_of,
-    native_of,
-    natives_of,
-)
-from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, user_space
-from ledgerstone.adapters.adk.marks import Seen
-from ledgerstone.adapters.adk.places import place_of
-from ledgerstone.adapters.adk.reading import Wanted, load, wanted
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.adk import events, reading, states
+from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, stored_id, user_space
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.errors import (
     AlreadyExists,
     RevisionMoved,
@@ -55,7 +45,7 @@ must not go on under the lease of the next one."""
 
 
 class LedgerSessionService(BaseSessionService):
-    """Sessions of ADK in a store of either colour.
+    """Sessions of ADK in a sync or async store.
 
     `unowned`: sessions that name no user, as other frameworks make them, open for every user by
     their id in the store; those that name this user always do.
@@ -67,6 +57,7 @@ class LedgerSessionService(BaseSessionService):
         self._unowned = unowned
         self._waiting: dict[tuple[int, str], tuple[asyncio.Lock, int]] = {}
 
+    @runs_later
     async def create_session(
         self,
         *,
@@ -77,30 +68,26 @@ class LedgerSessionService(BaseSessionService):
     ) -> AdkSession:
         """A new session with its state, in one commit. AlreadyExistsError, InvalidValue."""
         name = name_of(session_id) or ids.new_id()
-        return await self._faces.later(self._create(app_name, user_id, name, state))
-
-    async def _create(
-        self, app: str, user: str, name: str, state: dict[str, Any] | None
-    ) -> AdkSession:
-        id = store_id(app, user, name)
+        id = store_id(app_name, user_id, name)
         values = states.json_state(state)
-        if await self._place(app, user, name) != id:
+        if await self._stored_id(app_name, user_id, name) != id:
             # A fork, or another framework's: a new one would hide it behind its own id.
             raise AlreadyExistsError(f"Session with id {name} already exists.")
-        made = Session(id=id, user=user, app=app, metadata=metadata_of(id, name))
+        made = Session(id=id, user=user_id, app=app_name, metadata=metadata_of(id, name))
         turn = self._store.turns.begin(self._target(id), create=made, expected_incarnation=0)
         turn.warns = False
-        states.put(turn, app, user, values)
+        states.put(turn, app_name, user_id, values)
         try:
             answer: TurnCommitted = await of(turn.commit())
         except (AlreadyExists, RevisionMoved, SessionDeleted) as error:
             raise AlreadyExistsError(f"Session with id {name} already exists.") from error
-        found = await load(self._store, id, app, user, Wanted(recent=0))
+        found = await reading.load(self._store, id, app_name, user_id, reading.EventRange(recent=0))
         if found is None:  # Deleted again by somebody else.
             raise SessionNotFoundError(f"Session {name} not found.")
         # Of the commit: what somebody else did since, this object has not seen.
-        return replace(found, revision=answer.revision).as_adk(name, app, user)
+        return replace(found, revision=answer.revision).as_adk(name, app_name, user_id)
 
+    @runs_later
     async def get_session(
         self,
         *,
@@ -110,45 +97,39 @@ class LedgerSessionService(BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> AdkSession | None:
         """The session with the events that are asked for, or None; from one snapshot."""
-        want = wanted(config)
+        wanted = reading.event_range(config)
         name = name_of(session_id)
         if not name:
             return None
-        return await self._faces.later(self._get(app_name, user_id, name, want))
-
-    async def _get(self, app: str, user: str, name: str, want: Wanted) -> AdkSession | None:
-        id = store_id(app, user, name)
-        found = await load(self._store, id, app, user, want)
+        id = store_id(app_name, user_id, name)
+        found = await reading.load(self._store, id, app_name, user_id, wanted)
         if found is None:
-            other = await self._place(app, user, name)
+            other = await self._stored_id(app_name, user_id, name)
             if other != id:
-                found = await load(self._store, other, app, user, want)
-        return None if found is None else found.as_adk(name, app, user)
+                found = await reading.load(self._store, other, app_name, user_id, wanted)
+        return None if found is None else found.as_adk(name, app_name, user_id)
 
-    async def _place(self, app: str, user: str, name: str) -> str:
-        return await place_of(self._store, app, user, name, unowned=self._unowned)
+    async def _stored_id(self, app: str, user: str, name: str) -> str:
+        return await stored_id(self._store, app, user, name, unowned=self._unowned)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """Every session of the app, or of its user, with its state; changed last, listed last."""
-        found = await self._faces.later(listing.sessions(self._store, app_name, user_id))
+        found = await self._faces.later(reading.list_sessions(self._store, app_name, user_id))
         return ListSessionsResponse(sessions=found)
 
+    @runs_later
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove it for good, with its events and artifacts; the other states stay."""
-        await self._faces.later(self._delete(app_name, user_id, name_of(session_id)))
-
-    async def _delete(self, app: str, user: str, name: str) -> None:
+        name = name_of(session_id)
         if name:
-            await of(self._store.sessions.purge(await self._place(app, user, name)))
+            await of(self._store.sessions.purge(await self._stored_id(app_name, user_id, name)))
 
+    @runs_later
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What a user's sessions of the app share, complete, with keys as they are."""
-        return await self._faces.later(self._user_state(app_name, user_id))
-
-    async def _user_state(self, app: str, user: str) -> dict[str, Any]:
-        found = self._store.memories.iter(user_space(app, user))
+        found = self._store.memories.iter(user_space(app_name, user_id))
         return {memory.key: memory.value async for memory in each(found)}
 
     async def append_event(self, session: AdkSession, event: Event) -> Event:
@@ -168,22 +149,22 @@ class LedgerSessionService(BaseSessionService):
         stored = await self._faces.later(self._append(session, event))
         if stored is None:
             return event
-        marks.put(session, stored)
-        session.last_update_time = stored.updated_us / US_PER_S
+        reading.set_marker(session, stored)
+        session.last_update_time = stored.updated_us / events.US_PER_S
         return await super().append_event(session, event)
 
-    async def _append(self, session: AdkSession, event: Event) -> Seen | None:
+    async def _append(self, session: AdkSession, event: Event) -> reading.StorageMarker | None:
         """What the object has seen with this event; None when it was stored before."""
-        message = message_of(native_of(event))
+        message = events.message_of(events.native_of(event))
         # Not as the event has it: there a None within a model is left out.
         delta = states.json_state(event.actions.state_delta)
-        known = marks.read(session)
+        known = reading.marker_of(session)
         if known is None:
-            id = await self._place(session.app_name, session.user_id, name_of(session.id))
+            id = await self._stored_id(session.app_name, session.user_id, name_of(session.id))
         else:
             id = known.id
         try:
-            seen, revision = await marks.seen(self._store, session, id)
+            seen, revision = await reading.checked_marker(self._store, session, id)
             answer = await self._commit(session, seen, revision, message, delta)
         except (StaleSessionError, AlreadyExistsError):
             if await self._has(id, message):
@@ -194,12 +175,12 @@ class LedgerSessionService(BaseSessionService):
             return None
         # As a read finds it: the time of a session never goes back.
         updated_us = max(seen.updated_us, answer.created_us)
-        return Seen(seen.id, seen.incarnation, answer.revision, updated_us)
+        return reading.StorageMarker(seen.id, seen.incarnation, answer.revision, updated_us)
 
     async def _commit(
         self,
         session: AdkSession,
-        seen: Seen,
+        seen: reading.StorageMarker,
         revision: int,
         message: Message,
         delta: dict[str, Any],
@@ -221,7 +202,7 @@ class LedgerSessionService(BaseSessionService):
         except (SessionNotFound, SessionDeleted) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except RevisionMoved as error:
-            raise StaleSessionError(marks.STALE) from error
+            raise StaleSessionError(reading.STALE) from error
         except (AlreadyExists, TurnConflict) as error:
             raise AlreadyExistsError(f"Event {message.id} exists with other content.") from error
 
@@ -230,7 +211,7 @@ class LedgerSessionService(BaseSessionService):
         stored = await of(self._store.messages.get(message.id, session=id))
         if stored is None:
             return False
-        there, given = (events_of(natives_of([one])) for one in (stored, message))
+        there, given = (events.events_of(events.natives_of([one])) for one in (stored, message))
         return there == given
 
     async def flush(self) -> None:

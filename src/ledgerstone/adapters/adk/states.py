@@ -2,10 +2,14 @@
 
 App and user values are memories, one each, so that two sessions which change different keys at
 once lose nothing. The session's own are its state in the store, under keys that say whose they are.
+
+ADK's own services write the `repr` of what they cannot store, and log it. Here it is refused, by
+its path, before anything is written. What pydantic turns into JSON (times, models, sets) is taken.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,13 +17,15 @@ import msgspec
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.state import State
+from pydantic_core import to_jsonable_python
 
-from ledgerstone.adapters.adk.free_values import check_free
 from ledgerstone.adapters.adk.keys import ADK, app_space, user_space
 from ledgerstone.codec import check_json, decode_json
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.memories import Memory
 
+_PLAIN = (bool, int, type(None))
+DEPTH_MAX = 200
 OURS = "adk:"
 """Before each key of the session's layer: other frameworks may keep state in the same session."""
 
@@ -58,6 +64,44 @@ def json_state(state: dict[str, Any] | None) -> dict[str, Any]:
     found: dict[str, Any] = event.model_dump(mode="json")["actions"]["state_delta"]
     check_json(found, "state")
     return found
+
+
+def check_free(value: Any, path: str, depth: int = 0) -> None:
+    """InvalidValue naming the place of the first value that has no JSON form."""
+    if isinstance(value, _PLAIN):
+        return
+    if depth > DEPTH_MAX:
+        raise InvalidValue(path, f"nested deeper than {DEPTH_MAX}")
+    if isinstance(value, str):
+        _check_text(value, path)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidValue(path, f"{value} is not JSON")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(str(key), path)
+            check_free(item, f"{path}.{key!s:.64}", depth + 1)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for n, item in enumerate(value):
+            check_free(item, f"{path}[{n}]", depth + 1)
+    else:
+        _check_rich(value, path)
+
+
+def _check_text(value: str, path: str) -> None:
+    """Half a character is no text; pydantic would write how Python shows it."""
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        raise InvalidValue(path, "lone surrogates are not allowed") from None
+
+
+def _check_rich(value: Any, path: str) -> None:
+    try:
+        to_jsonable_python(value, bytes_mode="base64")
+    except Exception as error:
+        kind = type(value).__name__
+        raise InvalidValue(path, f"a {kind} has no form in JSON") from error
 
 
 def lasting(state: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@
                   middleware=[LedgerToolMiddleware(store)])
     workflow = WorkflowBuilder(..., checkpoint_storage=LedgerCheckpointStorage(store)).build()
 
-The store is open and of either colour. Nothing is pickled: what is not JSON is stored by a name it
+The store is open, sync or async. Nothing is pickled: what is not JSON is stored by a name it
 was registered with, or refused. Needs the extra: pip install "ledgerstone[agent-framework]".
 """
 

@@ -7,6 +7,7 @@ changes does not store it again with every step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -16,7 +17,7 @@ from agent_framework.exceptions import WorkflowCheckpointException
 
 from ledgerstone import ids
 from ledgerstone.adapters.agent_framework.values import Types, check, decode, encode
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.errors import AlreadyExists, InvalidValue
 from ledgerstone.records.nodes import Node
@@ -58,28 +59,48 @@ class LedgerCheckpointStorage:
         # Before the first wait: the caller's objects may change after it.
         body = encode(self._types, checkpoint.to_dict(), "checkpoint")
         check(self._types, body, "checkpoint")
-        return await self._faces.later(self._save(checkpoint, body))
+        return await self._save(checkpoint, body)
 
+    @runs_later
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
         """By id; WorkflowCheckpointException when there is none."""
-        return await self._faces.later(self._load(checkpoint_id))
+        found = await self._find(checkpoint_id)
+        node = None
+        if found is not None:
+            get = self._store.nodes.get
+            node = await of(get(found.session, checkpoint_id, notes=True, resolve=True))
+        if node is None:
+            raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
+        return await self._checkpoint(node)
 
+    @runs_later
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
         """Of a workflow, in the order they were saved."""
-        return await self._faces.later(self._list(workflow_name))
+        nodes = await self._nodes(workflow_name, resolve=True)
+        return [await self._checkpoint(node) for node in nodes]
 
+    @runs_later
     async def delete(self, checkpoint_id: str) -> bool:
         """Whether there was one to delete."""
-        return await self._faces.later(self._delete(checkpoint_id))
+        found = await self._find(checkpoint_id)
+        return found is not None and bool(
+            await of(self._store.nodes.tombstone(found.session, [checkpoint_id]))
+        )
 
+    @runs_later
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
         """The one with the latest timestamp, or None."""
-        return await self._faces.later(self._latest(workflow_name))
+        nodes = await self._nodes(workflow_name)
+        if not nodes:
+            return None
+        newest = max(nodes, key=lambda node: datetime.fromisoformat(_body(node)["timestamp"]))
+        return await self._checkpoint(newest)
 
+    @runs_later
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
-        nodes = await self._faces.later(self._nodes(workflow_name))
-        return [node.id for node in nodes]
+        return [node.id for node in await self._nodes(workflow_name)]
 
+    @runs_later
     async def _save(self, checkpoint: WorkflowCheckpoint, body: dict[str, Any]) -> str:
         id, values = checkpoint.checkpoint_id, _split(body)
         old = await self._find(id)
@@ -124,32 +145,6 @@ class LedgerCheckpointStorage:
             self._store.nodes.append(
                 session, node, values=values, create=made, parent_missing="root"
             )
-        )
-
-    async def _load(self, id: str) -> WorkflowCheckpoint:
-        found = await self._find(id)
-        node = None
-        if found is not None:
-            node = await of(self._store.nodes.get(found.session, id, notes=True, resolve=True))
-        if node is None:
-            raise WorkflowCheckpointException(f"No checkpoint found with ID {id}")
-        return await self._checkpoint(node)
-
-    async def _list(self, workflow_name: str) -> list[WorkflowCheckpoint]:
-        nodes = await self._nodes(workflow_name, resolve=True)
-        return [await self._checkpoint(node) for node in nodes]
-
-    async def _latest(self, workflow_name: str) -> WorkflowCheckpoint | None:
-        nodes = await self._nodes(workflow_name)
-        if not nodes:
-            return None
-        newest = max(nodes, key=lambda node: datetime.fromisoformat(_body(node)["timestamp"]))
-        return await self._checkpoint(newest)
-
-    async def _delete(self, id: str) -> bool:
-        found = await self._find(id)
-        return found is not None and bool(
-            await of(self._store.nodes.tombstone(found.session, [id]))
         )
 
     async def _find(self, id: str) -> Node | None:
@@ -211,14 +206,9 @@ def _is_ref(part: Any) -> bool:
 
 def _joined(body: dict[str, Any], known: Mapping[str, bytes]) -> dict[str, Any]:
     """The body with its large parts again."""
-
-    def whole(part: Any) -> Any:
-        return decode_json(known[part[VALUE]]) if _is_ref(part) else part
-
-    made = dict(body)
-    for name in ("messages", "pending_request_info_events", "state"):
-        made[name] = {key: whole(part) for key, part in body[name].items()}
-    executors = made["state"].get(EXECUTORS)
-    if isinstance(executors, dict):
-        made["state"][EXECUTORS] = {key: whole(part) for key, part in executors.items()}
+    made = deepcopy(body)
+    for holder in _holders(made):
+        for key, part in holder.items():
+            if _is_ref(part):
+                holder[key] = decode_json(known[part[VALUE]])
     return made

@@ -11,11 +11,12 @@ from agent_framework import HistoryProvider, Message
 from ledgerstone import ids
 from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.agent_framework import messages as form
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.native_bytes import Taken
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
+from ledgerstone.intake import checks
 from ledgerstone.records.messages import Message as Stored
 from ledgerstone.records.sessions import Session
 
@@ -54,18 +55,16 @@ class LedgerHistoryProvider(HistoryProvider):
             store_context_from=store_context_from,
             store_outputs=store_outputs,
         )
-        if last is not None and (type(last) is not int or last < 1):
-            raise InvalidValue("last", f"a number from 1 or None expected, got {last!r}")
         self._faces = Faces(store)
         self._store = store
-        self._last = last
+        self._last = None if last is None else checks.positive(last, "last")
         self._user = None if user is None else ids.check_id(user, "user")
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """What was said in a session, whichever framework it was said in."""
-        return await self._faces.later(self._get(session_of(session_id)))
+        return await self._get(session_of(session_id))
 
     async def save_messages(
         self,
@@ -80,8 +79,9 @@ class LedgerHistoryProvider(HistoryProvider):
         kept = [form.keep(one, f"messages[{n}]") for n, one in enumerate(messages)]
         if kept:
             given = [_identity(one) for one in messages]
-            await self._faces.later(self._save(name, given, kept))
+            await self._save(name, given, kept)
 
+    @runs_later
     async def _get(self, session: str) -> list[Message]:
         if self._last is None:
             found = await of(self._store.messages.history(session))
@@ -91,6 +91,7 @@ class LedgerHistoryProvider(HistoryProvider):
             found = list(dropwhile(lambda one: one.role == "tool", found))
         return form.show(found, await native_bytes.get(self._store, found))
 
+    @runs_later
     async def _save(
         self, session: str, given: list[Identity], kept: list[tuple[Stored, Taken]]
     ) -> None:
@@ -102,7 +103,7 @@ class LedgerHistoryProvider(HistoryProvider):
         for left in range(TRIES, -1, -1):
             head, tail = await of(self._store.read(GetHead(tenant=tenant, id=session), last))
             shown = form.show(tail, await native_bytes.get(self._store, tail))
-            fresh = kept[seen(shown, given) :]
+            fresh = kept[count_stored(shown, given) :]
             for _, taken in fresh:
                 await native_bytes.put(self._store, taken)
             if not fresh:
@@ -122,7 +123,7 @@ class LedgerHistoryProvider(HistoryProvider):
                     raise
 
 
-def seen(tail: Sequence[Message], given: Sequence[Identity]) -> int:
+def count_stored(tail: Sequence[Message], given: Sequence[Identity]) -> int:
     """How many of the messages that came in are the end of what is stored already.
 
     One repeated question without an id is taken for a new one: losing it would be worse.

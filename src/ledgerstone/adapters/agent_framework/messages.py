@@ -235,7 +235,7 @@ def _media(uri: str, media_type: Any) -> AnyPart:
 
 
 def _write(stored: Message, style: str = "") -> Native:
-    """What stored edits were made against: for a style it never changes (kept.jsonl)."""
+    """What stored edits were made against: for a style it never changes (stored_messages.jsonl)."""
     found: Native = {"type": "message", "role": stored.body.origin_role or stored.role}
     found["contents"] = [_content(part, style) for part in stored.parts]
     if stored.body.name is not None:

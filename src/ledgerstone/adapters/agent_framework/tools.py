@@ -28,7 +28,7 @@ from pydantic_core import to_jsonable_python
 from ledgerstone import ids
 from ledgerstone.adapters.agent_framework import messages as form
 from ledgerstone.adapters.agent_framework.history import APP, LedgerHistoryProvider, session_of
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.codec import encode_json
 from ledgerstone.errors import Conflict, ExecutionUnresolved, InvalidValue, LedgerstoneError
 from ledgerstone.intake.executions import error_text
@@ -37,7 +37,7 @@ from ledgerstone.records.executions import Execution
 T = TypeVar("T")
 Position: TypeAlias = tuple[int, int] | None
 """Where a history stands: its incarnation and revision."""
-Look: TypeAlias = Callable[[str], Awaitable[list[Execution]]]
+FindCalls: TypeAlias = Callable[[str], Awaitable[list[Execution]]]
 SESSIONS_KEPT = 1024
 PAGE = 500
 REWRITES = frozenset({"pop", "clear", "replace", "checkpoint"})
@@ -83,16 +83,16 @@ class LedgerToolMiddleware(FunctionMiddleware):
         if self._tools is not None and context.function.name not in self._tools:
             await call_next()
             return
-        begun = await self._sure(context, self._begin(context))
+        begun = await self._or_end_run(context, self._begin(context))
         if begun.status == "succeeded":
-            context.result = shown(begun.result)
+            context.result = decode_result(begun.result)
             return
         try:
             await call_next()
         except Exception as error:
             if isawaitable(context.result):
                 context.result = None  # The framework leaves the call itself there.
-            await self._sure(context, self._finish(begun, _outcome(error, context.result)))
+            await self._or_end_run(context, self._finish(begun, _outcome(error, context.result)))
             if isinstance(error, MiddlewareFailure):
                 self._own.pop(begun.session, None)  # The run ends, and what others of it did.
             raise
@@ -100,7 +100,9 @@ class LedgerToolMiddleware(FunctionMiddleware):
             # Cancelled in the middle: as after a crash, nobody knows.
             self._own.pop(begun.session, None)
             raise
-        await self._sure(context, self._finish(begun, {"result": stored(context.result)}))
+        await self._or_end_run(
+            context, self._finish(begun, {"result": encode_result(context.result)})
+        )
 
     async def recover(self, session_id: str) -> list[Execution]:
         """Tell the history what is known of calls that were left behind, in one commit.
@@ -109,24 +111,31 @@ class LedgerToolMiddleware(FunctionMiddleware):
         came of one: say so first, with `store.executions.finish`.
         """
         session = session_of(session_id)
-        left, asked = await self._faces.later(self._known(session))
-        told = [made for one in left for made in _told(one, is_asked=_raw(one) in asked)]
-        await self._history.save_messages(session, told)
-        return left
+        calls, waiting = await self._resolved(session)
+        results = [
+            message
+            for call in calls
+            for message in _result_messages(call, is_asked=_provider_id(call) in waiting)
+        ]
+        await self._history.save_messages(session, results)
+        return calls
 
-    async def _known(self, session: str) -> tuple[list[Execution], set[str]]:
+    @runs_later
+    async def _resolved(self, session: str) -> tuple[list[Execution], set[str]]:
         """Calls that were left behind with their outcomes, and what the history waits for."""
-        left = await self._left(session)
-        for one in left:
+        calls = await self._unfinished(session)
+        for one in calls:
             if not one.resolved:
                 raise ExecutionUnresolved(one.id, one.call_id)
-        path = await of(self._store.messages.history(session)) if left else []
+        path = await of(self._store.messages.history(session)) if calls else []
         waits: Counter[str] = Counter()
         for kind, _, call_id in form.calls(path):
             waits[call_id] += 1 if kind == "function_call" else -1
-        return left, {call_id for call_id, count in waits.items() if count > 0}
+        return calls, {call_id for call_id, count in waits.items() if count > 0}
 
-    async def _sure(self, context: FunctionInvocationContext, work: Coroutine[Any, Any, T]) -> T:
+    async def _or_end_run(
+        self, context: FunctionInvocationContext, work: Coroutine[Any, Any, T]
+    ) -> T:
         """End the run on errors: one that the model is told of would make it try again.
 
         The run is not stored then, so its calls are left behind as those of a dead process are.
@@ -146,8 +155,8 @@ class LedgerToolMiddleware(FunctionMiddleware):
         said = context.metadata
         name = _name(said.get("function_call_occurrence_id"), said["call_id"])
         id = _id(session, name)
-        at, look = await self._stands(session)
-        await self._check(session, id, look)
+        at, find = await self._position(session)
+        await self._check(session, id, find)
         self._remembered(session, at).add(id)
         begun = await of(
             self._store.executions.start(
@@ -160,27 +169,27 @@ class LedgerToolMiddleware(FunctionMiddleware):
             )
         )
         if begun.status == "failed":
-            begun = await self._again(begun)
+            begun = await self._retry(begun)
         if begun.status != "succeeded":
             try:
                 # Once more, now that others see this call: of two at once at most one is made.
-                await self._check(session, id, look)
+                await self._check(session, id, find)
             except Conflict as error:
                 await self._finish(begun, {"error": f"not called: {error_text(error)}"})
                 raise
         return begun
 
-    async def _again(self, failed: Execution) -> Execution:
+    async def _retry(self, failed: Execution) -> Execution:
         """Begin a failed call once more, unless somebody else did at the same moment."""
-        again = await of(self._store.executions.retry(failed.id))
-        if again.attempts != failed.attempts + 1:
-            raise ExecutionUnresolved(again.id, again.call_id)
-        return again
+        retried = await of(self._store.executions.retry(failed.id))
+        if retried.attempts != failed.attempts + 1:
+            raise ExecutionUnresolved(retried.id, retried.call_id)
+        return retried
 
     async def _finish(self, begun: Execution, outcome: dict[str, Any]) -> None:
         await of(self._store.executions.finish(begun.id, **outcome))
 
-    async def _stands(self, session: str) -> tuple[Position, Look]:
+    async def _position(self, session: str) -> tuple[Position, FindCalls]:
         """Where the history stands, and which calls have to be looked at before another one.
 
         While it stands where it stood no run has ended, and what is under way is enough. When it
@@ -191,11 +200,11 @@ class LedgerToolMiddleware(FunctionMiddleware):
         head = await of(self._store.sessions.head(session))
         at = None if head is None else (head.incarnation, head.revision)
         known = self._own.get(session)
-        return at, self._under_way if known is not None and known[0] == at else self._left
+        return at, self._under_way if known is not None and known[0] == at else self._unfinished
 
-    async def _check(self, session: str, id: str, look: Look) -> None:
+    async def _check(self, session: str, id: str, find: FindCalls) -> None:
         """ExecutionUnresolved or CallsLeft unless the calls of others are accounted for."""
-        found = await look(session)
+        found = await find(session)
         # Taken after looking: another call of this process may have begun meanwhile.
         own = self._own.get(session, (None, set[str]()))[1]
         left = [one for one in found if one.id not in own and one.id != id]
@@ -220,18 +229,22 @@ class LedgerToolMiddleware(FunctionMiddleware):
         found = await of(self._store.executions.unresolved(session=session))
         return [one for one in found if _is_ours(one)]
 
-    async def _left(self, session: str) -> list[Execution]:
+    async def _unfinished(self, session: str) -> list[Execution]:
         """Calls since the last one that the history knows, oldest first."""
         made = await of(self._store.executions.list(session=session))
         calls = [one for one in made if _is_ours(one) and one.status != "failed"]
         if not calls:
             return []
         path = await of(self._store.messages.history(session, deleted=True))
-        told = {_name(id, call) for kind, id, call in form.calls(path) if kind == "function_result"}
-        left = list(
-            takewhile(lambda one: told.isdisjoint((one.call_id, _raw(one))), reversed(calls))
-        )
-        return await self._since_rewrite(session, left[::-1]) if left else []
+        answered = {
+            _name(id, call) for kind, id, call in form.calls(path) if kind == "function_result"
+        }
+
+        def is_unknown(call: Execution) -> bool:
+            return answered.isdisjoint((call.call_id, _provider_id(call)))
+
+        unknown = list(takewhile(is_unknown, reversed(calls)))
+        return await self._since_rewrite(session, unknown[::-1]) if unknown else []
 
     async def _since_rewrite(self, session: str, calls: list[Execution]) -> list[Execution]:
         """Those that began after messages were last taken away on purpose."""
@@ -244,14 +257,14 @@ class LedgerToolMiddleware(FunctionMiddleware):
         return [one for one in calls if one.started_us > last_us]
 
 
-def stored(result: Any) -> Any:
+def encode_result(result: Any) -> Any:
     """What a tool answered, as the model sees it."""
     if isinstance(result, list) and all(isinstance(one, Content) for one in result):
         return [one.to_dict() for one in result]
     return result if isinstance(result, str) else str(result)
 
 
-def shown(result: Any) -> Any:
+def decode_result(result: Any) -> Any:
     """The answer again; somebody who looked may also have said it in words of their own."""
     if isinstance(result, list) and all(isinstance(one, dict) and "type" in one for one in result):
         with suppress(TypeError, ValueError):
@@ -264,15 +277,15 @@ def _outcome(error: Exception, result: Any) -> dict[str, Any]:
     if isinstance(error, MiddlewareTermination):
         answer = error.result if result is None else result
         if answer is not None:
-            return {"result": stored(answer)}
+            return {"result": encode_result(answer)}
     return {"error": error_text(error)}
 
 
-def _told(call: Execution, *, is_asked: bool) -> list[Message]:
+def _result_messages(call: Execution, *, is_asked: bool) -> list[Message]:
     """A result as the framework would have stored it, after its call if that is not there."""
-    raw = _raw(call)
+    raw = _provider_id(call)
     id = call.call_id.removesuffix(raw).strip() or None
-    answer = Content.from_function_result(raw, id=id, result=shown(call.result))
+    answer = Content.from_function_result(raw, id=id, result=decode_result(call.result))
     asked = Content.from_function_call(raw, call.tool, arguments=call.arguments, id=id)
     told = Message("tool", [answer])
     return [told] if is_asked else [Message("assistant", [asked]), told]
@@ -291,7 +304,7 @@ def _name(id: str | None, call_id: str) -> str:
     return name if len(name) <= ids.ID_CHARS_MAX else ids.derive(id or "", call_id)
 
 
-def _raw(call: Execution) -> str:
+def _provider_id(call: Execution) -> str:
     """The provider's id of a call."""
     return call.call_id.partition(" ")[2] or call.call_id
 

@@ -16,7 +16,7 @@ from ledgerstone.adapters.importing.sources import (
     json_object,
     open_source,
 )
-from ledgerstone.adapters.langgraph.opaques import Opaques
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer
 from ledgerstone.errors import Corrupt, LedgerstoneError, NotSupported
 
 OF = "LangGraph's savers"
@@ -59,8 +59,8 @@ class Write(NamedTuple):
 class Source(Tables):
     """The threads of a database, of either kind; values are opened under a strict allow-list."""
 
-    def __init__(self, source: str | Path, opaques: Opaques) -> None:
-        self._opaques = opaques
+    def __init__(self, source: str | Path, serializer: CheckedSerializer) -> None:
+        self._serializer = serializer
         self._server = is_server(source)
         super().__init__(open_source(source, "langgraph_sqlite.sql", "langgraph_postgres.sql"))
 
@@ -146,7 +146,7 @@ class Source(Tables):
         # A file of before may hold text where a saver writes bytes now.
         raw = data.encode() if isinstance(data, str) else bytes(data or b"")
         try:
-            return self._opaques.load(str(kind), raw, path)
+            return self._serializer.load(str(kind), raw, path)
         except LedgerstoneError:
             raise
         except Exception as error:

@@ -22,8 +22,8 @@ from typing import Any
 from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.importing.importers import Progress
 from ledgerstone.adapters.importing.langgraph_source import Key, Source, Stored, Write
-from ledgerstone.adapters.langgraph.opaques import PICKLE, Opaques, strict_serde
 from ledgerstone.adapters.langgraph.saver import LedgerSaver
+from ledgerstone.adapters.langgraph.serializer import PICKLE, CheckedSerializer, strict_serde
 from ledgerstone.adapters.langgraph.threads import THREAD_KEY, config_of, node_id, session_id
 from ledgerstone.clock import to_us
 from ledgerstone.commands.nodes import GetNode
@@ -68,9 +68,9 @@ def import_sessions(
     a class that is not allowed, and Corrupt, each naming the place. What was written before an
     error stays, and is known next time. Not on the event loop of an async store.
     """
-    opaques = Opaques(strict_serde(allow))
+    serializer = CheckedSerializer(strict_serde(allow))
     saver = LedgerSaver(store, allow=allow, cache_bytes=CACHE_BYTES)
-    with closing(Source(source, opaques)) as opened:
+    with closing(Source(source, serializer)) as opened:
         threads = _ThreadImport(store, opened, saver, skip_unreadable)
         for thread in opened.threads():
             if only is None or only(thread):
@@ -82,7 +82,7 @@ def import_sessions(
 
 def check_source(source: str | Path) -> None:
     """The errors that `import_sessions` has for a source before it reads a thread."""
-    Source(source, Opaques(strict_serde())).close()
+    Source(source, CheckedSerializer(strict_serde())).close()
 
 
 class _ThreadImport:

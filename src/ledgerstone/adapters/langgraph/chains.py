@@ -1,8 +1,8 @@
 """Chains: lists of messages as paths of message nodes, kept decoded by the node they end at.
 
 A path never changes, and a message that is deleted or amended moves the session's revision, after
-which nothing of it is believed any more (`Shared.compare`). What is kept here is never handed out:
-callers get copies, and may change them as they like.
+which `SaverContext.compare` drops the cache. What is cached is never handed out: callers get
+copies, and may change them as they like.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
-
-from ledgerstone.adapters.langgraph.values import Tree
 
 POINTER_BYTES = 16
 MESSAGE_BYTES = 1500
@@ -42,8 +40,7 @@ class Chain(NamedTuple):
         return self.nodes[-1] if self.nodes else None
 
     @property
-    def tree(self) -> Tree:
-        """The pointer to this list."""
+    def tree(self) -> dict[str, object]:
         found: dict[str, object] = {"$tip": self.tip, "n": len(self.items)}
         return found if self.first is None else {**found, "f": self.first}
 
@@ -55,7 +52,6 @@ class Chain(NamedTuple):
         return length
 
     def upto(self, length: int) -> Chain:
-        """The beginning of it."""
         if length == len(self.items):
             return self
         if not length:
@@ -83,7 +79,6 @@ class Chain(NamedTuple):
         return Chain(items, nodes, self.tip, self.first)
 
     def followed_by(self, items: Sequence[BaseMessage], nodes: Sequence[str]) -> Chain:
-        """The list with more messages."""
         if not items:
             return self
         return Chain([*self.items, *items], [*self.nodes, *nodes], nodes[-1], self.first)
@@ -102,7 +97,6 @@ class Chains:
         self._lock = threading.Lock()
 
     def get(self, session: str, key: Key) -> Chain | None:
-        """The list that ends at a node."""
         with self._lock:
             found = self._kept.get((session, *key))
             if found is None:
@@ -124,13 +118,11 @@ class Chains:
                 self._drop(next(iter(self._kept)))
 
     def of(self, session: str, keys: Iterable[Key]) -> list[Chain]:
-        """Those of these lists that are here."""
         with self._lock:
             found = [self._kept.get((session, *key)) for key in keys]
             return [one[0] for one in found if one is not None]
 
     def forget(self, session: str) -> None:
-        """Drop the lists of a session."""
         with self._lock:
             for key in [key for key in self._kept if key[0] == session]:
                 self._drop(key)

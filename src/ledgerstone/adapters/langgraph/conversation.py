@@ -15,24 +15,23 @@ from uuid import UUID
 from langchain_core.messages import BaseMessage
 
 from ledgerstone.adapters.langgraph.chains import Chain, Key
+from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.messages import is_from_put
-from ledgerstone.adapters.langgraph.shared import Shared
 from ledgerstone.adapters.langgraph.threads import (
     VIEWS_MAX,
-    Facts,
-    Known,
-    Place,
-    State,
+    ChannelState,
+    CheckpointRef,
     View,
 )
-from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN, Tree, chain_key, main_channel
+from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN, chain_key, main_channel
 from ledgerstone.clock import to_datetime
-from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import LeafMoved
 from ledgerstone.records.messages import Message
+from ledgerstone.records.sessions import Head
 
 if TYPE_CHECKING:
-    from ledgerstone.adapters.langgraph.reading import Stored
+    from ledgerstone.adapters.langgraph.puts import CheckpointPut
+    from ledgerstone.adapters.langgraph.reading import StoredCheckpoint
 
 FIRST_META: dict[str, Any] = {"source": "update", "step": -1, "parents": {}}
 HINT = (
@@ -42,8 +41,8 @@ HINT = (
 Body: TypeAlias = dict[str, Any]
 
 
-class Standing(NamedTuple):
-    """The conversation on main, which is not where the parent of a put ends."""
+class Divergence(NamedTuple):
+    """The conversation on main, when that is not where the parent of a put ends."""
 
     whole: Chain
     """All of it."""
@@ -52,8 +51,8 @@ class Standing(NamedTuple):
     seen: bool
     """Whether a run may have seen all of it."""
 
-    def left_out(
-        self, core: Shared, given: list[BaseMessage] | None, *, changed: bool
+    def part_seen(
+        self, core: SaverContext, given: list[BaseMessage] | None, *, changed: bool
     ) -> Chain | None:
         """What a run has of the conversation when that is not all; None when it has seen all.
 
@@ -97,105 +96,103 @@ def first_id(session: str) -> str:
     return str(UUID(bytes=bytes(6) + b"\x60\x00\x80" + digest[:7]))
 
 
-def is_newest(place: Place, facts: Facts) -> bool:
-    """Whether a put goes on from the newest checkpoint of the root graph."""
-    latest = facts.latest.get("")
-    return place.checkpoint == latest or (latest is None and is_first(place))
-
-
-def is_first(place: Place) -> bool:
+def is_first(ref: CheckpointRef) -> bool:
     """Whether a config names the checkpoint that is stored with the first put."""
-    return not place.ns and place.checkpoint == first_id(place.session)
+    return not ref.ns and ref.checkpoint == first_id(ref.session)
 
 
-async def begun(core: Shared, place: Place) -> Body | None:
+async def first_checkpoint(
+    core: SaverContext, ref: CheckpointRef, head: Head | None
+) -> Body | None:
     """The body of the first checkpoint of a session that began elsewhere; it is not stored yet."""
-    known = core.threads[place.session]
-    if place.ns or not known.messages or not (place.checkpoint is None or is_first(place)):
+    is_empty = head is None or not head.messages
+    if ref.ns or is_empty or not (ref.checkpoint is None or is_first(ref)):
         return None
-    last = await _last(core, place)
+    last = await _last(core, ref)
     if last is None or is_from_put(last):
         return None
     key = (last.id, None)
-    chain = await core.chain(place.session, key)
-    known.show(first_id(place.session), View(MAIN, key))
+    chain = await core.chain(ref.session, key)
+    core.threads[ref.session].show(first_id(ref.session), View(MAIN, key))
     return first_body(chain, to_datetime(last.created_us).isoformat())
 
 
-async def current(core: Shared, place: Place, stored: Stored) -> Body:
+async def current(
+    core: SaverContext, ref: CheckpointRef, stored: StoredCheckpoint, head: Head | None
+) -> Body:
     """The body of the newest checkpoint with what others said since.
 
     One that was asked for by its id stays as it is.
     """
-    known = core.threads[place.session]
-    channel = None if place.ns else _channel(stored)
+    cache = core.threads[ref.session]
+    channel = None if ref.ns else _channel(stored)
     if channel is None:
         return stored.body
     before = chain_key(stored.body["val"].get(channel))
-    stays = place.checkpoint is not None
-    stays = stays or (known.leaf == stored.id if before else not known.messages)
-    last = None if stays else await _last(core, place)
+    stays = ref.checkpoint is not None or head is None
+    if head is not None and not stays:
+        stays = head.effective_leaf == stored.id if before else not head.messages
+    last = None if stays else await _last(core, ref)
     if stays or not await _has_moved(core, stored, before, last):
         if before is not None:
-            known.show(stored.id, View(channel, before))
+            cache.show(stored.id, View(channel, before))
         return stored.body
-    tree: Tree = []
+    tree: Any = []
     if last is not None:
         key = (last.id, before[1] if before else None)
-        tree = (await core.chain(place.session, key)).tree
-        known.show(stored.id, View(channel, key))
+        tree = (await core.chain(ref.session, key)).tree
+        cache.show(stored.id, View(channel, key))
     return {**stored.body, "val": {**stored.body["val"], channel: tree}}
 
 
-def state_before(place: Place, known: Known, facts: Facts) -> State:
+def state_before(put: CheckpointPut) -> ChannelState:
     """The state of the checkpoint that is stored with the first put."""
-    views = known.views.get(str(place.node), ())
-    tip, first = views[-1].key if views else (facts.last_message, None)
+    views = put.cache.views.get(str(put.ref.node), ())
+    tip, first = views[-1].key if views else (put.head.last_message, None)
     tree = {"$tip": tip} if first is None else {"$tip": tip, "f": first}
-    return State({}, {MAIN: tree})
+    return ChannelState({}, {MAIN: tree})
 
 
-async def standing(
-    core: Shared, place: Place, known: Known, facts: Facts, meta: Body, channel: str, base: Chain
-) -> Standing | None:
+async def divergence(put: CheckpointPut, channel: str, base: Chain) -> Divergence | None:
     """The conversation, when others changed it after the newest checkpoint, the put's parent."""
-    last = facts.last_message
-    views = [one for one in known.views.get(str(place.node), ()) if one.channel == channel]
+    core, session, last = put.core, put.ref.session, put.head.last_message
+    views = [one for one in put.cache.views.get(str(put.ref.node), ()) if one.channel == channel]
     is_full = len(views) >= VIEWS_MAX
-    moved = facts.foreign or any(one.hidden or one.key[0] != base.tip for one in views)
-    if last is None or not moved or not is_newest(place, facts):
+    moved = put.head.foreign or any(one.hidden or one.key[0] != base.tip for one in views)
+    if last is None or not moved or not put.is_newest:
         return None
     if not base.items and not views and channel != MAIN:
         return None
-    if meta.get("source") == "update":
+    if put.request.metadata.get("source") == "update":
         # It has read the state, and is no run that goes on after its own put.
         views = [one for one in views if not one.own] or views
-    whole = await core.chain(place.session, (last, base.first))
+    whole = await core.chain(session, (last, base.first))
     shown = [base] if not views else []
     for view in views:
         if view.hidden or view.key[0] != last:
             tip, first = view.key
             found = whole.upto_node(tip) if first == whole.first else None
-            chain = found or await core.chain(place.session, view.key)
+            chain = found or await core.chain(session, view.key)
             shown.append(chain.without(view.hidden))
     # When some were forgotten, a list that fits none may be of a run that read one of those.
-    return Standing(whole, shown, len(shown) < len(views) and not is_full)
+    return Divergence(whole, shown, len(shown) < len(views) and not is_full)
 
 
 def _size(chain: Chain) -> int:
     return len(chain.items)
 
 
-def refuse_delta(place: Place, facts: Facts, meta: dict[str, Any], before: State) -> None:
+def refuse_delta(put: CheckpointPut) -> None:
     """LeafMoved when others wrote after a checkpoint whose messages are a delta channel.
 
     Such a channel is rebuilt from writes of its own thread, so nothing else can get into it.
     """
-    if not facts.foreign or MAIN not in (meta.get(COUNTERS) or ()) or not is_newest(place, facts):
+    is_delta = MAIN in (put.request.metadata.get(COUNTERS) or ())
+    if not put.head.foreign or not is_delta or not put.is_newest:
         return
-    key = chain_key(before.values.get(MAIN))
-    if key is None or key[0] != facts.last_message:
-        raise LeafMoved("main", place.checkpoint, facts.last_message, HINT)
+    key, last = chain_key(put.before.values.get(MAIN)), put.head.last_message
+    if key is None or key[0] != last:
+        raise LeafMoved("main", put.ref.checkpoint, last, HINT)
 
 
 def first_body(chain: Chain, ts: str) -> Body:
@@ -204,12 +201,11 @@ def first_body(chain: Chain, ts: str) -> Body:
     return {"ts": ts, "ver": {}, "val": {MAIN: chain.tree}}
 
 
-async def _last(core: Shared, place: Place) -> Message | None:
-    [found] = await core.read(ReadMessages(tenant=core.tenant, session=place.session, last=1))
-    return found[0] if found else None
+async def _last(core: SaverContext, ref: CheckpointRef) -> Message | None:
+    return next(iter(await core.path(ref.session, last=1)), None)
 
 
-def _channel(stored: Stored) -> str | None:
+def _channel(stored: StoredCheckpoint) -> str | None:
     """The channel that takes up what others said, if there is one."""
     if MAIN in (stored.meta.get(COUNTERS) or ()):
         return None
@@ -220,7 +216,9 @@ def _channel(stored: Stored) -> str | None:
     return MAIN if trees.get(MAIN, []) == [] else None
 
 
-async def _has_moved(core: Shared, stored: Stored, key: Key | None, last: Message | None) -> bool:
+async def _has_moved(
+    core: SaverContext, stored: StoredCheckpoint, key: Key | None, last: Message | None
+) -> bool:
     """Whether others changed the conversation since: added to it, cut it, or began it anew."""
     if last is None:
         return key is not None

@@ -54,7 +54,6 @@ def pack_ts(ts: Any, id: str) -> Any:
 
 
 def unpack_ts(packed: Any, id: str) -> Any:
-    """The text again."""
     base = _moment_us(id)
     if type(packed) is not int or base is None:
         return packed
@@ -62,12 +61,10 @@ def unpack_ts(packed: Any, id: str) -> Any:
 
 
 def pack_updated(updated: Any, versions: dict[str, Any]) -> Any:
-    """The channels that a step updated."""
     return True if updated is not None and list(updated) == _newest(versions) else updated
 
 
 def unpack_updated(packed: Any, versions: dict[str, Any]) -> Any:
-    """Their names again."""
     return _newest(versions) if packed is True else packed
 
 
@@ -101,7 +98,6 @@ def next_version(current: Any) -> Any:
 
 
 def pack_seen(seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The versions that nodes have seen."""
     found: dict[str, Any] = {}
     for node, versions in seen.items():
         packed: Any = versions
@@ -118,7 +114,6 @@ def pack_seen(seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def unpack_seen(packed: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The same again."""
     found: dict[str, dict[str, Any]] = {} if "" in packed else {INPUT_SEEN: {}}
     for node, versions in packed.items():
         if type(versions) is list:
@@ -136,7 +131,6 @@ def pack_path(path: str) -> str:
 
 
 def unpack_path(packed: str) -> str:
-    """The same again."""
     return PULL + packed.removeprefix(PULL_MARK) if packed.startswith(PULL_MARK) else packed
 
 
@@ -152,7 +146,6 @@ def pack_task(task: str) -> str:
 
 
 def unpack_task(packed: str) -> str:
-    """The same again."""
     if not packed.startswith(UUID_MARK):
         return packed
     return str(UUID(bytes=base64.urlsafe_b64decode(packed.removeprefix(UUID_MARK) + "==")))
@@ -174,7 +167,6 @@ def pack_meta(metadata: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
 
 
 def unpack_meta(meta: dict[str, Any], missing: bool) -> dict[str, Any]:
-    """The searchable metadata again."""
     return dict(meta) if missing or PARENTS in meta else {**meta, PARENTS: {}}
 
 

@@ -7,15 +7,16 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
+from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import of
-from ledgerstone.adapters.langgraph.reading import Reading, Stored, stored_of
-from ledgerstone.adapters.langgraph.shared import Shared
-from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, place_of
+from ledgerstone.adapters.langgraph.context import SaverContext
+from ledgerstone.adapters.langgraph.reading import CheckpointReader, StoredCheckpoint, stored_of
+from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, ref_of
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.sessions import GetHead
-from ledgerstone.errors import InvalidValue
+from ledgerstone.intake import checks
 from ledgerstone.records.nodes import Node
 
 PAGE = 50
@@ -26,32 +27,32 @@ class Listing:
 
     def __init__(
         self,
-        core: Shared,
-        reading: Reading,
+        core: SaverContext,
+        reader: CheckpointReader,
         config: RunnableConfig | None,
         where: dict[str, Any] | None,
         before: RunnableConfig | None,
         limit: int | None,
     ) -> None:
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise InvalidValue("limit", f"a number of checkpoints expected, got {limit!r:.40}")
         self._core = core
-        self._reading = reading
+        self._reader = reader
         self._where = where or {}
-        self._left = limit
+        self._left = None if limit is None else checks.whole(limit, "limit")
         self._done = limit == 0
-        self._threads: dict[str, str] = {}
-        self._session: str | None = None
-        self._ns: str | None = None
-        self._id: str | None = None
-        if config:
-            place = place_of(config)
-            self._session, self._id = place.session, place.checkpoint
-            self._ns = config["configurable"].get("checkpoint_ns")
-            self._threads[place.session] = place.thread
-        given = ((before or {}).get("configurable") or {}).get("checkpoint_id")
-        self._before = None if not given else ids.check_id(given, "before.checkpoint_id")
-        self._after: tuple[str, str, int] | None = None
+        ref = ref_of(config) if config else None
+        self._id = None if ref is None else ref.checkpoint
+        self._threads = {} if ref is None else {ref.session: ref.thread}
+        end = ((before or {}).get("configurable") or {}).get("checkpoint_id")
+        self._query = ListNodes(
+            tenant=core.tenant,
+            session=None if ref is None else ref.session,
+            kind=KIND,
+            label=config["configurable"].get("checkpoint_ns") if config else None,
+            before_id=ids.check_id(end, "before.checkpoint_id") if end else None,
+            order="-id",
+            notes=True,
+            resolve=True,
+        )
 
     async def page(self) -> list[CheckpointTuple]:
         """The next checkpoints; an empty list at the end."""
@@ -64,33 +65,19 @@ class Listing:
                 self._done |= self._left == 0
             if stored:
                 threads = [await self._thread(one.session) for one in stored]
-                return await self._reading.complete(stored, threads)
+                return await self._reader.complete(stored, threads)
         return []
 
     async def _nodes(self) -> list[Node]:
-        core = self._core
         # Of those that are looked through for one that fits, most do not.
         any_fits = not self._where and self._id is None
         most = min(PAGE, self._left) if self._left and any_fits else PAGE
-        [found] = await core.read(
-            ListNodes(
-                tenant=core.tenant,
-                session=self._session,
-                kind=KIND,
-                label=self._ns,
-                before_id=self._before,
-                order="-id",
-                limit=most,
-                after=self._after,
-                notes=True,
-                resolve=True,
-            )
-        )
+        [found] = await self._core.read(replace(self._query, limit=most))
         nodes: list[Node] = found
         self._done = len(nodes) < most
         if nodes:
             last = nodes[-1]
-            self._after = (last.id, last.session, last.ord)
+            self._query = replace(self._query, after=(last.id, last.session, last.ord))
             await self._compare(dict.fromkeys(node.session for node in nodes))
         return nodes
 
@@ -99,17 +86,17 @@ class Listing:
         core = self._core
         heads = await core.read(*(GetHead(tenant=core.tenant, id=session) for session in sessions))
         for session, head in zip(sessions, heads, strict=True):
-            known = core.threads[session]
-            if not known.putting:
-                core.compare(session, known, head)
+            cache = core.threads[session]
+            if not cache.putting:
+                core.compare(session, cache, head)
 
-    async def _fits(self, stored: Stored) -> bool:
+    async def _fits(self, stored: StoredCheckpoint) -> bool:
         if self._id is not None and stored.id != self._id:
             return False
         meta = stored.meta
         if "more" in stored.body and self._where.keys() - meta.keys():
             # Metadata that JSON cannot say, as infinity, is kept beside the rest.
-            [made] = await self._reading.complete([stored], [""])
+            [made] = await self._reader.complete([stored], [""])
             meta = dict(made.metadata)
         return all(meta.get(key) == value for key, value in self._where.items())
 

@@ -9,27 +9,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    ChatMessage,
-    ChatMessageChunk,
-    FunctionMessage,
-    FunctionMessageChunk,
-    HumanMessage,
-    HumanMessageChunk,
-    RemoveMessage,
-    SystemMessage,
-    SystemMessageChunk,
-    ToolMessage,
-    ToolMessageChunk,
-    message_to_dict,
-)
+from langchain_core import messages as lc
+from langchain_core.messages import BaseMessage, message_to_dict
 
 from ledgerstone import formats
 from ledgerstone.adapters.langgraph.building import from_natives
-from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, to_text
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message, unnamed_message
 
@@ -43,19 +28,10 @@ SHORT_CHARS = 13
 
 KNOWN: frozenset[type] = frozenset(
     (
-        AIMessage,
-        AIMessageChunk,
-        ChatMessage,
-        ChatMessageChunk,
-        FunctionMessage,
-        FunctionMessageChunk,
-        HumanMessage,
-        HumanMessageChunk,
-        RemoveMessage,
-        SystemMessage,
-        SystemMessageChunk,
-        ToolMessage,
-        ToolMessageChunk,
+        *(lc.AIMessage, lc.AIMessageChunk, lc.ChatMessage, lc.ChatMessageChunk),
+        *(lc.FunctionMessage, lc.FunctionMessageChunk, lc.HumanMessage, lc.HumanMessageChunk),
+        *(lc.SystemMessage, lc.SystemMessageChunk, lc.ToolMessage, lc.ToolMessageChunk),
+        lc.RemoveMessage,
     )
 )
 """The classes that LangChain itself makes of their JSON form."""
@@ -66,13 +42,12 @@ _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
 
-class Kept(NamedTuple):
-    """A message to be stored: ours, what a read would make of it, and what is alike for both."""
+class MessageToStore(NamedTuple):
+    """A message to be stored: ours, what a read would make of it, and its text without the id."""
 
     message: Message
     pristine: BaseMessage
     key: str
-    size: int
 
 
 def is_list(value: Any) -> bool:
@@ -86,13 +61,13 @@ def is_list(value: Any) -> bool:
 class Messages:
     """How messages go in and out, with one serializer for those that are no plain JSON."""
 
-    def __init__(self, opaques: Opaques, *, check: str) -> None:
-        self._opaques = opaques
+    def __init__(self, serializer: CheckedSerializer, *, check: str) -> None:
+        self.serializer = serializer
         self._exact = check == "digest"
         self._recent: dict[int, tuple[BaseMessage, str, BaseMessage]] = {}
-        """A message is met in a write, then in a channel: it is looked at closely once."""
+        """Texts by the identity of the object: it comes in a write, and again in a channel."""
 
-    def keep(self, given: BaseMessage, path: str) -> Kept:
+    def keep(self, given: BaseMessage, path: str) -> MessageToStore:
         """A message as ours; InvalidValue or NotSupported when it could not be read again."""
         return self._plain(given) or self._opaque(given, path)
 
@@ -161,9 +136,9 @@ class Messages:
         return not self._is_plain(given) and self._same_bytes(pristine, given)
 
     def _is_plain(self, given: BaseMessage) -> bool:
-        return self._opaques.is_open and type(given) in KNOWN
+        return self.serializer.is_open and type(given) in KNOWN
 
-    def _plain(self, given: BaseMessage) -> Kept | None:
+    def _plain(self, given: BaseMessage) -> MessageToStore | None:
         found = self.plain(given)
         if found is None:
             return None
@@ -171,37 +146,36 @@ class Messages:
         native = json.loads(text)
         native["data"]["id"] = given.id
         try:
-            return Kept(formats.keep(FORMAT, native), pristine, text, len(text))
+            return MessageToStore(formats.keep(FORMAT, native), pristine, text)
         except InvalidValue:
             return None
 
-    def _opaque(self, given: BaseMessage, path: str) -> Kept:
-        kind, data = self._opaques.dump(given, path)
-        pristine = self._opaques.load(kind, data, path)
+    def _opaque(self, given: BaseMessage, path: str) -> MessageToStore:
+        kind, data, pristine = self.serializer.dump(given, path)
         if not isinstance(pristine, BaseMessage):
             raise InvalidValue(path, f"{type(given).__name__} does not come back as a message")
-        shown = str(given.text)[:PREVIEW_CHARS] if self._opaques.is_open else None
+        shown = str(given.text)[:PREVIEW_CHARS] if self.serializer.is_open else None
         extra = {OPAQUE: [kind, to_text(data)]}
         made = unnamed_message(_ROLES.get(given.type, "user"), shown, extra=extra)
-        return Kept(made, pristine, f"{kind}:{to_text(data)}", len(data))
+        return MessageToStore(made, pristine, f"{kind}:{to_text(data)}")
 
     def _open(self, stored: Message) -> BaseMessage:
         kind, text = (stored.body.extra or {})[OPAQUE]
-        found = self._opaques.open(kind, text, f"message {stored.id}")
+        found = self.serializer.open(kind, text, f"message {stored.id}")
         if not isinstance(found, BaseMessage):
             raise InvalidValue(f"message {stored.id}", "no message is stored here")
         return found
 
     def _same_bytes(self, pristine: BaseMessage, given: BaseMessage) -> bool:
         try:
-            dumps = self._opaques.serde.dumps_typed
+            dumps = self.serializer.serde.dumps_typed
             return bool(dumps(pristine) == dumps(given))
         except (TypeError, ValueError):
             return False
 
 
 def of_text(text: str, id: str | None) -> BaseMessage:
-    """The message that `Messages.text` wrote, with its id."""
+    """The message of a text that `Messages.plain` made, with its id."""
     native = json.loads(text)
     native["data"]["id"] = id
     return from_natives([native])[0]
@@ -227,7 +201,6 @@ def fresh(given: BaseMessage) -> BaseMessage:
 
 
 def fresh_all(given: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Copies of all of them."""
     return [fresh(one) for one in given]
 
 

@@ -25,17 +25,16 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.chains import Chains
+from ledgerstone.adapters.langgraph.context import REFUSE, SaverContext
 from ledgerstone.adapters.langgraph.envelopes import next_version
 from ledgerstone.adapters.langgraph.listing import Listing
 from ledgerstone.adapters.langgraph.messages import Messages
-from ledgerstone.adapters.langgraph.opaques import Opaques, strict_serde
-from ledgerstone.adapters.langgraph.pending import Pending
-from ledgerstone.adapters.langgraph.reading import Reading
-from ledgerstone.adapters.langgraph.shared import REFUSE, Shared
-from ledgerstone.adapters.langgraph.threads import Threads, place_of
+from ledgerstone.adapters.langgraph.reading import CheckpointReader
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, strict_serde
+from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
-from ledgerstone.adapters.langgraph.writing import Writing, given_of
+from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
 from ledgerstone.api_sync.store import Store
 from ledgerstone.intake import checks
 
@@ -45,7 +44,7 @@ DIVERGENCES = ("allow", REFUSE)
 
 
 class LedgerSaver(BaseCheckpointSaver[int]):
-    """Checkpoints of graphs in a store of either colour, for blocking and async graphs.
+    """Checkpoints of graphs in a sync or async store, for blocking and async graphs.
 
     `allow`: classes of your own, or (module, name) pairs, that may be revived from the store; all
     others are refused, when they are written and when they are read. `serde`: another serializer;
@@ -70,36 +69,31 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> None:
         super().__init__(serde=serde or strict_serde(allow))
         self._faces = Faces(store)
-        self._store = store
         self._check = checks.one_of(check, CHECKS, "check")
-        self._on_divergence = checks.one_of(on_divergence, DIVERGENCES, "on_divergence")
-        self._chains = Chains(checks.positive(cache_bytes, "cache_bytes"))
-        self._threads = Threads(blocking=isinstance(store, Store))
-        self._equip()
-
-    def _equip(self) -> None:
-        """Everything that depends on the serializer."""
-        opaques = Opaques(self.serde)
-        core = Shared(
-            self._store,
-            opaques,
-            Messages(opaques, check=self._check),
-            self._chains,
-            self._threads,
-            self._on_divergence,
+        core = SaverContext(
+            store,
+            self._messages(),
+            Chains(checks.positive(cache_bytes, "cache_bytes")),
+            Threads(blocking=isinstance(store, Store)),
+            checks.one_of(on_divergence, DIVERGENCES, "on_divergence"),
         )
+        self._equip(core)
+
+    def _messages(self) -> Messages:
+        return Messages(CheckedSerializer(self.serde), check=self._check)
+
+    def _equip(self, core: SaverContext) -> None:
         self._core = core
-        self._reading = Reading(core)
-        self._writing = Writing(core)
-        self._pending = Pending(core)
-        self._upkeep = Upkeep(core, self._reading, self._writing)
+        self._reader = CheckpointReader(core)
+        self._writer = CheckpointWriter(core)
+        self._upkeep = Upkeep(core, self._reader, self._writer)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LedgerSaver:
         """The same saver, which also revives these classes."""
         clone = super().with_allowlist(extra_allowlist)
         assert isinstance(clone, LedgerSaver)
         if clone is not self:
-            clone._equip()
+            clone._equip(self._core._replace(messages=clone._messages()))
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:
@@ -111,11 +105,10 @@ class LedgerSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one; None when there is none."""
-        return self._faces.now(self._reading.tuple_at(place_of(config), config))
+        return self._faces.now(self._reader.tuple_at(config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As get_tuple."""
-        return await self._faces.later(self._reading.tuple_at(place_of(config), config))
+        return await self._faces.later(self._reader.tuple_at(config))
 
     def list(
         self,
@@ -126,7 +119,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, the newest first; without a config those of all threads."""
-        listing = Listing(self._core, self._reading, config, filter, before, limit)
+        listing = Listing(self._core, self._reader, config, filter, before, limit)
         while page := self._faces.now(listing.page()):
             yield from page
 
@@ -138,8 +131,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """As list."""
-        listing = Listing(self._core, self._reading, config, filter, before, limit)
+        listing = Listing(self._core, self._reader, config, filter, before, limit)
         while page := await self._faces.later(listing.page()):
             for one in page:
                 yield one
@@ -156,8 +148,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         LeafMoved when divergence is refused; InvalidValue or NotSupported name what cannot be
         stored, and then nothing is.
         """
-        given = given_of(config, checkpoint, metadata, new_versions)
-        return self._faces.now(self._writing.put(place_of(config), given))
+        request = request_of(config, checkpoint, metadata, new_versions)
+        return self._faces.now(self._writer.put(request))
 
     async def aput(
         self,
@@ -166,9 +158,8 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """As put."""
-        given = given_of(config, checkpoint, metadata, new_versions)
-        return await self._faces.later(self._writing.put(place_of(config), given))
+        request = request_of(config, checkpoint, metadata, new_versions)
+        return await self._faces.later(self._writer.put(request))
 
     def put_writes(
         self,
@@ -178,8 +169,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
-        place = place_of(config)
-        self._faces.now(self._pending.put_writes(place, list(writes), task_id, task_path))
+        self._faces.now(self._writer.put_writes(config, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -188,16 +178,13 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """As put_writes."""
-        place = place_of(config)
-        await self._faces.later(self._pending.put_writes(place, list(writes), task_id, task_path))
+        await self._faces.later(self._writer.put_writes(config, list(writes), task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""
         self._faces.now(self._upkeep.delete_thread(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As delete_thread."""
         await self._faces.later(self._upkeep.delete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -205,7 +192,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.delete_for_runs(run_ids))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As delete_for_runs."""
         await self._faces.later(self._upkeep.delete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -213,7 +199,6 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As copy_thread."""
         await self._faces.later(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -224,22 +209,18 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         self._faces.now(self._upkeep.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As prune."""
         await self._faces.later(self._upkeep.prune(thread_ids, strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels were written since they were last stored whole."""
-        work = self._reading.delta_history(place_of(config), channels)
-        return self._faces.now(work)
+        return self._faces.now(self._reader.delta_history(config, channels))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As get_delta_channel_history."""
-        work = self._reading.delta_history(place_of(config), channels)
-        return await self._faces.later(work)
+        return await self._faces.later(self._reader.delta_history(config, channels))
 
     def adopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
         """Make a checkpoint of all messages of the session, whoever wrote them.
@@ -250,5 +231,4 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         return self._faces.now(self._upkeep.adopt(thread_id, channel))
 
     async def aadopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
-        """As adopt."""
         return await self._faces.later(self._upkeep.adopt(thread_id, channel))

@@ -27,8 +27,8 @@ from langgraph.store.base import (
 
 from ledgerstone import ids
 from ledgerstone.adapters.faces import AnyStore, Faces
-from ledgerstone.adapters.langgraph.store_plan import SECONDS, WHOLE, Plan, fields_of
-from ledgerstone.adapters.langgraph.store_work import Vectors, Work
+from ledgerstone.adapters.langgraph.store_batch import SECONDS, WHOLE, Batch, fields_of
+from ledgerstone.adapters.langgraph.store_operations import StoreOperations, Vectors
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.intake import checks
 
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class LedgerStore(BaseStore):
-    """A BaseStore on an open store of either colour.
+    """A BaseStore on an open sync or async store.
 
     A batch reads first, all of it as it was before, then writes in one commit; of several puts of
     one key the last counts. Expired items are never shown, whatever `omit_expired` says.
@@ -66,7 +66,9 @@ class LedgerStore(BaseStore):
         ids.check_id(root, "root")
         if index is not None:
             self._configure(index)
-        self._work = Work(store, root, None if index is None else _space(root, index))
+        self._operations = StoreOperations(
+            store, root, None if index is None else _space(root, index)
+        )
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -75,32 +77,29 @@ class LedgerStore(BaseStore):
 
         Misuse on the event loop of an async store: use `abatch` there.
         """
-        plan = Plan(ops, self._fields)
-        texts, queries = plan.texts, plan.queries
-        found, asked = [], []
-        if self.embeddings is not None and (texts or queries):
-            found = self.embeddings.embed_documents(texts) if texts else []
-            asked = [self.embeddings.embed_query(one) for one in queries]
-        return self._faces.now(self._work.carry_out(plan, self._vectors(plan, found, asked)))
+        batch = Batch(ops, self._fields)
+        vectors = Vectors({}, {})
+        if self.embeddings is not None:
+            found = self.embeddings.embed_documents(batch.texts) if batch.texts else []
+            asked = [self.embeddings.embed_query(one) for one in batch.queries]
+            vectors = self._vectors(batch, found, asked)
+        return self._faces.now(self._operations.carry_out(batch, vectors))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same, for an async caller."""
-        plan = Plan(ops, self._fields)
-        texts, queries = plan.texts, plan.queries
-        found, asked = [], []
-        if self.embeddings is not None and (texts or queries):
-            found = await self.embeddings.aembed_documents(texts) if texts else []
-            asked = await asyncio.gather(*map(self.embeddings.aembed_query, queries))
-        vectors = self._vectors(plan, found, asked)
-        return await self._faces.later(self._work.carry_out(plan, vectors))
+        batch = Batch(ops, self._fields)
+        vectors = Vectors({}, {})
+        if self.embeddings is not None:
+            found = await self.embeddings.aembed_documents(batch.texts) if batch.texts else []
+            asked = await asyncio.gather(*map(self.embeddings.aembed_query, batch.queries))
+            vectors = self._vectors(batch, found, asked)
+        return await self._faces.later(self._operations.carry_out(batch, vectors))
 
     def sweep_ttl(self) -> int:
         """Remove what has ended from the tenant's memories; how much went."""
-        return self._faces.now(self._work.sweep())
+        return self._faces.now(self._operations.sweep())
 
     async def asweep_ttl(self) -> int:
-        """The same, for an async caller."""
-        return await self._faces.later(self._work.sweep())
+        return await self._faces.later(self._operations.sweep())
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Sweep now and then in a thread of its own, until `stop_ttl_sweeper`.
@@ -150,12 +149,10 @@ class LedgerStore(BaseStore):
         self._fields = fields_of(index.get("fields") or [WHOLE], "index.fields")
 
     def _vectors(
-        self, plan: Plan, found: Sequence[Sequence[float]], asked: Sequence[Sequence[float]]
+        self, batch: Batch, found: Sequence[Sequence[float]], asked: Sequence[Sequence[float]]
     ) -> Vectors:
         """What was embedded by its text, checked: a wrong length would be found much later."""
-        if self.embeddings is None:
-            return Vectors({}, {})
-        return Vectors(self._named(plan.texts, found), self._named(plan.queries, asked))
+        return Vectors(self._named(batch.texts, found), self._named(batch.queries, asked))
 
     def _named(
         self, texts: Sequence[str], vectors: Sequence[Sequence[float]]
@@ -175,6 +172,3 @@ def _space(root: str, index: IndexConfig) -> str:
     embed: Any = index.get("embed")
     model = embed if isinstance(embed, str) else ""
     return ids.check_label(f"{root}:{model}:{index['dims']}", "index.embed")
-
-
-__all__ = ["LedgerStore"]

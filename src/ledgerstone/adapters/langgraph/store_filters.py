@@ -10,13 +10,12 @@ numbers are below infinity, and none is NaN, or above or below it.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ledgerstone.codec import check_json
 from ledgerstone.errors import InvalidValue
-from ledgerstone.rules.matching import same
+from ledgerstone.rules.matching import RANGES, same
 
 _FIELD = "filter"
 
@@ -83,24 +82,8 @@ def _holds(found: Any, asked: Any) -> bool:
     return same(found, asked)
 
 
-def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compare(found: Any, asked: Any) -> bool:
-        both_numbers = _is_number(found) and _is_number(asked)
-        both_texts = isinstance(found, str) and isinstance(asked, str)
-        return (both_numbers or both_texts) and holds(found, asked)
-
-    return compare
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": same,
     "$ne": lambda found, asked: not same(found, asked),
-    "$gt": _ordered(operator.gt),
-    "$gte": _ordered(operator.ge),
-    "$lt": _ordered(operator.lt),
-    "$lte": _ordered(operator.le),
+    **RANGES,
 }

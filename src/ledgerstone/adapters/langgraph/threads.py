@@ -1,4 +1,4 @@
-"""What a process knows of a thread: names, the last commit it saw, and what may be pointed at."""
+"""Threads as sessions: their names, and what a process caches of each of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeVar
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from ledgerstone import ids
-from ledgerstone.adapters.langgraph.chains import Chain, Key
-from ledgerstone.adapters.langgraph.values import Tree
+from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.langgraph.chains import Key
+from ledgerstone.adapters.langgraph.values import Tree, has_new
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 
@@ -41,7 +41,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Place(NamedTuple):
+class CheckpointRef(NamedTuple):
     """Where a config points: the session of a thread, a namespace, a checkpoint or its parent."""
 
     thread: str
@@ -53,12 +53,16 @@ class Place(NamedTuple):
     def node(self) -> str | None:
         return None if self.checkpoint is None else node_id(self.checkpoint, self.ns)
 
+    @property
+    def session_metadata(self) -> dict[str, Any] | None:
+        """What the session remembers: a name that is not its id."""
+        return None if self.session == self.thread else {THREAD_KEY: self.thread}
+
     def config(self, checkpoint: str) -> RunnableConfig:
-        """The config of a checkpoint here."""
         return config_of(self.thread, self.ns, checkpoint)
 
 
-def place_of(config: RunnableConfig) -> Place:
+def ref_of(config: RunnableConfig) -> CheckpointRef:
     """Where a config points; InvalidValue when it names no thread."""
     given = (config or {}).get("configurable") or {}
     thread = given.get("thread_id")
@@ -69,7 +73,7 @@ def place_of(config: RunnableConfig) -> Place:
     if checkpoint is not None:
         ids.check_id(checkpoint, "configurable.checkpoint_id")
         checkpoint = str(checkpoint)
-    return Place(str(thread), session_id(thread), ns, checkpoint)
+    return CheckpointRef(str(thread), session_id(thread), ns, checkpoint)
 
 
 def config_of(thread: str, ns: str, checkpoint: str) -> RunnableConfig:
@@ -88,11 +92,10 @@ def session_id(thread: object) -> str:
         return DERIVED + base64.b32encode(digest).decode().rstrip("=").lower()
 
 
-def new_session(place: Place) -> bool | Session:
-    """What a first commit makes: a session that remembers a name which is not its id."""
-    if place.session == place.thread:
-        return True
-    return Session(id=place.session, metadata={THREAD_KEY: place.thread})
+def new_session(ref: CheckpointRef) -> bool | Session:
+    """What a first commit makes."""
+    metadata = ref.session_metadata
+    return True if metadata is None else Session(id=ref.session, metadata=metadata)
 
 
 def node_id(checkpoint: str, ns: str) -> str:
@@ -105,19 +108,18 @@ def node_id(checkpoint: str, ns: str) -> str:
 
 
 def checkpoint_id(node: str, ns: str) -> str:
-    """The checkpoint of a node."""
     return node[: -NS_CHARS - len(NS_MARK)] if ns else node
 
 
-class State(NamedTuple):
+class ChannelState(NamedTuple):
     """What a later checkpoint may take over from one: versions and values of its channels."""
 
     versions: dict[str, Any]
     values: dict[str, Tree]
 
 
-class Facts(NamedTuple):
-    """Where a session stands. A put decides by one of these, and its commit names the revision."""
+class ThreadHead(NamedTuple):
+    """Where a session ends. A put decides by one of these, and its commit names the revision."""
 
     incarnation: int
     revision: int
@@ -127,15 +129,6 @@ class Facts(NamedTuple):
     """The newest checkpoint of namespaces."""
     foreign: bool = False
     """Whether others wrote that message, after the newest checkpoint."""
-
-
-class Seen(NamedTuple):
-    """Where a session stood when its newest checkpoint was read, and the list that ends there."""
-
-    incarnation: int
-    revision: int
-    checkpoint: str
-    chain: Key
 
 
 class View(NamedTuple):
@@ -148,121 +141,110 @@ class View(NamedTuple):
     """Whether the run put the checkpoint itself, in place of reading it."""
 
 
-class Gate:
-    """One writer at a time for each thread of this process, over either colour of store."""
+class ThreadLock:
+    """One writer at a time for each thread of this process, over a sync or an async store."""
 
     def __init__(self, *, blocking: bool) -> None:
-        self._thread_lock = threading.Lock() if blocking else None
-        self._loop_lock = None if blocking else asyncio.Lock()
+        self._lock = threading.Lock() if blocking else asyncio.Lock()
 
     async def __aenter__(self) -> None:
-        if self._loop_lock is not None:
-            await self._loop_lock.acquire()
-        elif self._thread_lock is not None:
-            self._thread_lock.acquire()
+        await of(self._lock.acquire())
 
     async def __aexit__(self, *error: object) -> None:
-        if self._loop_lock is not None:
-            self._loop_lock.release()
-        elif self._thread_lock is not None:
-            self._thread_lock.release()
+        self._lock.release()
 
 
-class Known:
-    """What this process knows of one thread; nothing here is needed to be right, only to be fast.
+class LruDict(OrderedDict[K, V]):
+    """A dict of limited size: `put` forgets the entries that were not put for longest."""
 
-    What a put decides by are its facts; the rest are copies of what never changes.
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self[key] = value
+            self.move_to_end(key)
+            while len(self) > self._most:
+                self.popitem(last=False)
+
+    def discard(self, key: K) -> None:
+        with self._lock:
+            self.pop(key, None)
+
+    def entries(self) -> list[tuple[K, V]]:
+        """All entries at one moment, the last put last."""
+        with self._lock:
+            return list(self.items())
+
+
+class ThreadCache:
+    """What this process caches of one thread: nothing is needed to be right, only to be fast.
+
+    What a put decides by is the head; the rest are copies of what never changes.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    def __init__(self, writing: ThreadLock) -> None:
+        self.writing = writing
         self.putting = 0
         """How many puts are under way."""
-        self.lock = threading.Lock()
-        self.asked: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self.asked: LruDict[str, None] = LruDict(HELD_MAX)
         """Checkpoints that were asked for by their id: whoever goes on from there means it."""
-        self.views: OrderedDict[str, tuple[View, ...]] = OrderedDict()
+        self.views: LruDict[str, tuple[View, ...]] = LruDict(STATES_MAX)
         """What runs that go on from a checkpoint have seen."""
-        self.leaf: str | None = None
-        """Main's newest node when the newest checkpoint was read."""
-        self.messages = 0
-        """How many messages were on main then."""
         self.forget()
 
     def forget(self) -> None:
         """Somebody else changed the session: everything has to be read again."""
-        self.stood: tuple[int, int] | None = None
+        self.revision: tuple[int, int] | None = None
         """The incarnation and revision at which the rest was true."""
-        self.facts: Facts | None = None
-        self.seen: Seen | None = None
-        self.states: OrderedDict[str, State] = OrderedDict()
-        self.tips: OrderedDict[Key, None] = OrderedDict()
-        self.nodes: OrderedDict[bytes, tuple[str, str | None]] = OrderedDict()
-        self.held: OrderedDict[tuple[str, str], tuple[Tree, int]] = OrderedDict()
-        """Notes that say a message which may become a node."""
+        self.head: ThreadHead | None = None
+        self.states: LruDict[str, ChannelState] = LruDict(STATES_MAX)
+        self.tips: LruDict[Key, None] = LruDict(TIPS_MAX)
+        """Lists that others may share a beginning with."""
+        self.nodes: LruDict[bytes, tuple[str, str | None]] = LruDict(NODES_MAX)
+        """Messages that are nodes, by `name_of` their text: the node, and the message's id."""
+        self.held: LruDict[tuple[str, str], tuple[Tree, int]] = LruDict(HELD_MAX)
+        """Notes that may point at messages later, and how many puts could not shorten them."""
         self.chained: set[str] = set()
         """Channels that hold messages."""
 
-    def saw(self, key: str, pristine: BaseMessage, node: str) -> None:
-        """A message is a node now."""
-        with self.lock:
-            _put(self.nodes, name_of(key), (node, pristine.id), NODES_MAX)
-
     def hold(self, node: str, key: str, body: Tree, puts: int = 0) -> None:
-        """A note is written that may say less later; `puts` that could not shorten it so far."""
-        with self.lock:
-            if puts < HELD_PUTS:
-                _put(self.held, (node, key), (body, puts), HELD_MAX)
-            else:
-                self.held.pop((node, key), None)
-
-    def release(self, node: str, key: str) -> None:
-        """A note says as little as it can."""
-        with self.lock:
-            self.held.pop((node, key), None)
+        """Hold a note as long as it may be shortened."""
+        if puts < HELD_PUTS and has_new(body):
+            self.held.put((node, key), (body, puts))
+        else:
+            self.held.discard((node, key))
 
     def count(self, puts: int) -> None:
-        """Puts that begin or end."""
-        with self.lock:
+        with self._lock:
             self.putting += puts
-
-    def remember(self, node: str, state: State) -> None:
-        """The state of a checkpoint."""
-        _put(self.states, node, state, STATES_MAX)
-
-    def point_at(self, chain: Chain) -> None:
-        """A chain that others may share a beginning with."""
-        if chain.tip is not None:
-            with self.lock:
-                _put(self.tips, (chain.tip, chain.first), None, TIPS_MAX)
 
     def show(self, node: str, view: View) -> None:
         """A run that goes on from a checkpoint has this list."""
-        with self.lock:
+        with self._lock:
             shown = [one for one in self.views.get(node, ()) if one != view]
             if len(shown) == VIEWS_MAX:
                 del shown[1]  # The first one is of the run that put the checkpoint.
-            _put(self.views, node, (*shown, view), STATES_MAX)
-
-    def ask(self, node: str) -> None:
-        with self.lock:
-            _put(self.asked, node, None, HELD_MAX)
+            self.views.put(node, (*shown, view))
 
 
 class Threads:
-    """Every thread that this process has to do with, the longest unused ones forgotten first."""
+    """The caches of all threads that this process has to do with."""
 
     def __init__(self, *, blocking: bool) -> None:
         self._blocking = blocking
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._caches: LruDict[str, ThreadCache] = LruDict(THREADS_MAX)
         self._lock = threading.Lock()
 
-    def __getitem__(self, session: str) -> Known:
+    def __getitem__(self, session: str) -> ThreadCache:
         with self._lock:
-            found = self._known.get(session)
+            found = self._caches.get(session)
             if found is None:
-                found = Known(Gate(blocking=self._blocking))
-            _put(self._known, session, found, THREADS_MAX)
+                found = ThreadCache(ThreadLock(blocking=self._blocking))
+            self._caches.put(session, found)
             return found
 
 
@@ -274,10 +256,3 @@ def short_id() -> str:
 def name_of(text: str) -> bytes:
     """A short name of a text, to find it by."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)

@@ -6,27 +6,26 @@ from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
 from ledgerstone.adapters.faces import each, of
+from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.envelopes import VERSION, next_version
 from ledgerstone.adapters.langgraph.messages import FORMAT, OPAQUE, fresh_all, is_opaque
-from ledgerstone.adapters.langgraph.opening import Needs
-from ledgerstone.adapters.langgraph.reading import DETACHED, Reading, stored_of
-from ledgerstone.adapters.langgraph.shared import Shared
+from ledgerstone.adapters.langgraph.reading import DETACHED, CheckpointReader, stored_of
 from ledgerstone.adapters.langgraph.threads import (
     KIND,
     THREAD_KEY,
     node_id,
-    place_of,
+    ref_of,
     session_id,
     short_id,
 )
-from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN
-from ledgerstone.adapters.langgraph.writing import Writing, given_of
+from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN, References
+from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
 from ledgerstone.clock import SystemClock, to_datetime
-from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.formats.natives import NATIVE
 from ledgerstone.ids import check_id
@@ -41,12 +40,12 @@ class BadArgument(InvalidValue, ValueError):
 
 
 class Upkeep:
-    """What changes whole threads."""
-
-    def __init__(self, core: Shared, reading: Reading, writing: Writing) -> None:
+    def __init__(
+        self, core: SaverContext, reader: CheckpointReader, writer: CheckpointWriter
+    ) -> None:
         self._core = core
-        self._reading = reading
-        self._writing = writing
+        self._reader = reader
+        self._writer = writer
 
     async def delete_thread(self, thread: object) -> None:
         """Remove a thread for good, with everything else that its session holds."""
@@ -113,13 +112,13 @@ class Upkeep:
 
     async def _needed_by(self, session: str, node: Node) -> set[str]:
         """Ancestors back to where every delta channel of a checkpoint was last whole."""
-        [stored] = await self._reading.beside(session, [node])
+        [stored] = await self._reader.beside(session, [node])
         open_ = set(stored.meta.get(COUNTERS) or ()) - stored.channels.keys()
         found: set[str] = set()
         if not open_:
             return found
-        line = self._reading.line(session, node.label, stored.body.get("p"))
-        async with aclosing(line) as ancestors:
+        walk = self._reader.ancestry(session, node.label, stored.body.get("p"))
+        async with aclosing(walk) as ancestors:
             async for one in ancestors:
                 found.add(node_id(one.id, one.ns))
                 open_ -= one.channels.keys()
@@ -129,17 +128,17 @@ class Upkeep:
 
     async def _hide(self, session: str, nodes: Sequence[str]) -> None:
         """Tombstone checkpoints, then the messages that only they showed, and erase both."""
-        store = self._core.store
-        if nodes:
-            await self._detach(session, set(nodes))
+        if not nodes:
+            return
+        await self._detach(session, set(nodes))
+        await self._tombstone(session, nodes)
+        await self._tombstone(session, await self._lost_messages(session))
+        await of(self._core.store.admin.vacuum(session))
+        self._core.forget(session)
+
+    async def _tombstone(self, session: str, nodes: Sequence[str]) -> None:
         for n in range(0, len(nodes), HIDE_AT_ONCE):
-            await of(store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
-        lost = await self._lost_messages(session) if nodes else []
-        for n in range(0, len(lost), HIDE_AT_ONCE):
-            await of(store.nodes.tombstone(session, lost[n : n + HIDE_AT_ONCE]))
-        if nodes:
-            await of(store.admin.vacuum(session))
-            self._core.forget(session)
+            await of(self._core.store.nodes.tombstone(session, nodes[n : n + HIDE_AT_ONCE]))
 
     async def _detach(self, session: str, doomed: set[str]) -> None:
         """Make checkpoints that stay the first of their line when their parent goes."""
@@ -158,7 +157,7 @@ class Upkeep:
 
     async def _lost_messages(self, session: str) -> list[str]:
         """Messages of this adapter's that neither main nor a checkpoint shows any more."""
-        core, store = self._core, self._core.store
+        store = self._core.store
         # These first: what is said from now on is shown by something that is not looked at here.
         own = [
             node.id async for node in each(store.nodes.iter(session, kind=MESSAGE)) if _is_own(node)
@@ -168,17 +167,16 @@ class Upkeep:
             on_paths.update(
                 one.id for one in await of(store.messages.history(session, branch=branch.name))
             )
-        needs = Needs()
+        references = References()
         # The newest first: their paths are the longest, and those of older ones lie on them.
         checkpoints = store.nodes.iter(session, kind=KIND, order="-id", notes=True, resolve=True)
         async for node in each(checkpoints):
             stored = stored_of(node)
-            needs.add_all(stored.trees, stored.values)
-        for tip, _ in needs.tips:
+            references.add(stored.trees, stored.values)
+        for tip, _ in references.tips:
             if tip not in on_paths:
-                [path] = await core.read(ReadMessages(tenant=core.tenant, session=session, at=tip))
-                on_paths.update(one.id for one in path)
-        return [id for id in own if id not in on_paths and id not in needs.nodes]
+                on_paths.update(one.id for one in await self._core.path(session, at=tip))
+        return [id for id in own if id not in on_paths and id not in references.nodes]
 
     async def adopt(self, thread: object, channel: str = MAIN) -> CheckpointTuple | None:
         """A checkpoint whose messages are all those of the session, whoever wrote them.
@@ -186,37 +184,35 @@ class Upkeep:
         None when there are no messages. A later one keeps the other channels.
         """
         core = self._core
-        place = place_of({"configurable": {"thread_id": thread}})
-        [stored] = await core.read(ReadMessages(tenant=core.tenant, session=place.session))
+        newest: RunnableConfig = {"configurable": {"thread_id": thread}}
+        ref = ref_of(newest)
+        stored = await core.path(ref.session)
         if not stored:
             return None
-        chain = core.decoded(place.session, (stored[-1].id, None), stored)
-        before = await self._reading.tuple_at(place, {})
+        chain = core.decoded(ref.session, (stored[-1].id, None), stored)
+        before = await self._reader.tuple_at(newest)
         checkpoint = _next(before, channel, fresh_all(chain.items))
         step = -1 if before is None else before.metadata.get("step", -1)
         metadata = {"source": "update", "step": step + 1, "parents": {}}
         if before is not None:
-            place = place._replace(checkpoint=before.checkpoint["id"])
-            core.threads[place.session].ask(cast(str, place.node))
-        config = place.config(checkpoint["id"])
-        given = given_of(place.config(""), checkpoint, metadata, {channel: 1})
-        await self._writing.put(place, given)
-        return await self._reading.tuple_at(place_of(config), config)
+            ref = ref._replace(checkpoint=before.checkpoint["id"])
+            core.threads[ref.session].asked.put(cast(str, ref.node), None)
+        parent = ref.config(ref.checkpoint or "")
+        config = await self._writer.put(request_of(parent, checkpoint, metadata, {channel: 1}))
+        return await self._reader.tuple_at(config)
 
 
 def _next(before: CheckpointTuple | None, channel: str, messages: list[Any]) -> Checkpoint:
-    values = {} if before is None else dict(before.checkpoint["channel_values"])
-    versions = {} if before is None else dict(before.checkpoint["channel_versions"])
+    old: Any = before.checkpoint if before is not None else {}
+    versions = old.get("channel_versions", {})
     highest = max(versions.values(), default=None)
-    values[channel], versions[channel] = messages, next_version(highest)
-    seen = {} if before is None else before.checkpoint["versions_seen"]
     found = {
         "v": VERSION,
         "id": str(uuid6(clock_seq=-1)),
         "ts": to_datetime(SystemClock().now_us()).isoformat(),
-        "channel_values": values,
-        "channel_versions": versions,
-        "versions_seen": seen,
+        "channel_values": {**old.get("channel_values", {}), channel: messages},
+        "channel_versions": {**versions, channel: next_version(highest)},
+        "versions_seen": old.get("versions_seen", {}),
         "updated_channels": [channel],
     }
     return cast(Checkpoint, found)

@@ -17,16 +17,21 @@ one key that begins with "$":
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
 
-from ledgerstone.adapters.langgraph.messages import Messages, is_list
-from ledgerstone.adapters.langgraph.opaques import Opaques, to_text
-from ledgerstone.codec import encode_json, sha256
+from ledgerstone.adapters.langgraph.chains import Chain, Key
+from ledgerstone.adapters.langgraph.messages import Messages, fresh, fresh_all, is_list, of_text
+from ledgerstone.adapters.langgraph.serializer import CheckedSerializer, to_text
+from ledgerstone.codec import decode_json, encode_json, sha256
+from ledgerstone.errors import Corrupt
+
+if TYPE_CHECKING:
+    from ledgerstone.adapters.langgraph.context import MessageIndex
 
 Tree: TypeAlias = Any
 
@@ -43,22 +48,6 @@ _INT_MAX = 1 << 63
 _WHOLE = ("$value", "$tip", "$b")
 
 
-class Places(Protocol):
-    """What is stored already."""
-
-    def path_of(self, given: list[BaseMessage]) -> tuple[Tree, int] | None:
-        """A pointer to the longest stored beginning of a list, and how long that is."""
-        ...
-
-    def node_of(self, key: str, id: str | None) -> tuple[str, str | None] | None:
-        """The node that says a message, by its text without the id; and the id it has there."""
-        ...
-
-    def said_by(self, text: str) -> str | None:
-        """The node whose whole text this is."""
-        ...
-
-
 class TooBig(Exception):
     """The value is better stored as a whole."""
 
@@ -68,15 +57,14 @@ class Writer:
 
     def __init__(
         self,
-        opaques: Opaques,
         messages: Messages,
-        places: Places,
+        index: MessageIndex,
         *,
         late: bool | frozenset[str] = False,
     ) -> None:
-        self._opaques = opaques
+        self._serializer = messages.serializer
         self._messages = messages
-        self._places = places
+        self._index = index
         self._late = late is True
         """Texts stay in the tree: the message that says them may come later."""
         self._late_keys = late if isinstance(late, frozenset) else None
@@ -85,7 +73,7 @@ class Writer:
 
     def write(self, value: Any, path: str) -> Tree:
         """A value as a tree of few bytes, or with what is larger in `values`."""
-        if not self._opaques.is_open and not is_list(value):
+        if not self._serializer.is_open and not is_list(value):
             return self._leaf(value, path)
         if _is_plain(value, type(value)):
             return value
@@ -145,7 +133,7 @@ class Writer:
     def _text(self, value: str) -> Tree:
         if len(value) < TEXT_CHARS:
             return value
-        node = self._places.said_by(value)
+        node = self._index.said_by(value)
         if node is not None:
             return {"$text": node}
         if self._late or len(value) <= INLINE_BYTES:
@@ -156,10 +144,10 @@ class Writer:
         found = self._messages.plain(value)
         if found is None:
             return self._leaf(value, path)
-        return pointer(self._places, found[0], value.id)
+        return pointer(self._index, found[0], value.id)
 
     def _list(self, value: list[BaseMessage], path: str) -> Tree:
-        found = self._places.path_of(value)
+        found = self._index.path_of(value)
         if found is not None and found[1] == len(value):
             return found[0]
         base, length = found or (None, 0)
@@ -167,9 +155,7 @@ class Writer:
         return rest if base is None else {"$msgs": [base, rest]}
 
     def _leaf(self, value: Any, path: str) -> Tree:
-        kind, data = self._opaques.dump(value, path)
-        # What could not be read again is refused now, not when somebody needs it.
-        self._opaques.load(kind, data, path)
+        kind, data, _ = self._serializer.dump(value, path)
         if len(data) <= INLINE_BYTES:
             return {"$b": [kind, to_text(data)]}
         return {"$value": self._keep(data), "t": kind}
@@ -180,9 +166,112 @@ class Writer:
         return digest
 
 
-def pointer(places: Places, key: str, id: str | None) -> Tree:
+class LoadedMessages:
+    """Messages that were read for some checkpoints of one session."""
+
+    def __init__(self) -> None:
+        self.chains: dict[Key, Chain] = {}
+        self.singles: dict[str, BaseMessage | None] = {}
+        """Messages by their nodes; None for one that was deleted since."""
+
+    def take_from_chain(self, node: str) -> bool:
+        """Whether one of the chains has a message, which is a single one then."""
+        for chain in self.chains.values():
+            if node in chain.nodes:
+                self.singles[node] = chain.items[list(chain.nodes).index(node)]
+                return True
+        return False
+
+
+class References:
+    """The paths and single messages that some trees point at."""
+
+    def __init__(self) -> None:
+        self.tips: dict[Key, None] = {}
+        self.nodes: dict[str, None] = {}
+
+    def add(self, tree: Tree, values: Mapping[str, bytes]) -> None:
+        """Look through a tree, and through the trees among its values."""
+        for one in walk(tree):
+            if type(one) is not dict:
+                continue
+            if "$tip" in one:
+                self.tips[one["$tip"], one.get("f")] = None
+            for word in ("$msg", "$text"):
+                if word in one:
+                    self.nodes[one[word]] = None
+            if "$value" in one and "t" not in one and one["$value"] in values:
+                self.add(decode_json(values[one["$value"]]), values)
+
+
+class Reader:
+    """Makes values of trees; every answer is the caller's own."""
+
+    def __init__(
+        self, serializer: CheckedSerializer, values: Mapping[str, bytes], loaded: LoadedMessages
+    ) -> None:
+        self._serializer = serializer
+        self._values = values
+        self._loaded = loaded
+
+    def read(self, tree: Tree, path: str) -> Any:
+        """The value of a tree; Corrupt when something it points at is missing."""
+        if type(tree) is list:
+            found = [(one, self.read(one, path)) for one in tree]
+            # A message that was deleted since is missing from its list.
+            return [value for one, value in found if value is not None or not _is_message(one)]
+        if type(tree) is not dict:
+            return tree
+        word = word_of(tree)
+        if word is not None:
+            return self._special(word, tree, path)
+        return {key: self.read(one, f"{path}.{key}") for key, one in tree.items()}
+
+    def _special(self, word: str, tree: dict[str, Tree], path: str) -> Any:
+        found: Any = None
+        match word, tree[word]:
+            case "$tip", tip:
+                found = fresh_all(self._loaded.chains[tip, tree.get("f")].items)
+            case "$msgs", [base, rest]:
+                before = [] if base is None else self.read(base, path)
+                found = before + self.read(rest, path)
+            case "$msg", node:
+                message = self._loaded.singles[node]
+                if message is not None:
+                    found = fresh(message)
+                    if "id" in tree:
+                        found.id = tree["id"]
+            case "$new", text:
+                found = of_text(text, tree["id"])
+            case "$text", node:
+                message = self._loaded.singles[node]
+                found = "" if message is None else message.content
+            case "$value", digest:
+                found = self._value(digest, tree.get("t"), path)
+            case "$b", [kind, text]:
+                found = self._serializer.open(kind, text, path)
+            case "$dict", pairs:
+                found = {key: self.read(one, f"{path}.{key}") for key, one in pairs}
+            case "$send", [node, arg]:
+                found = Send(node, self.read(arg, path))
+            case "$delta", inner:
+                found = _DeltaSnapshot(self.read(inner, path))
+            case _:
+                raise Corrupt("nodes", path, "value", f"unknown kind of value: {word[:64]!r}")
+        return found
+
+    def _value(self, digest: str, kind: str | None, path: str) -> Any:
+        data = self._values.get(digest)
+        if data is None:
+            raise Corrupt("contents", digest, "data", f"it is missing, for {path}")
+        if kind is not None:
+            return self._serializer.open(kind, data, path)
+        return self.read(decode_json(data), path)
+
+
+def pointer(index: MessageIndex, key: str, id: str | None) -> Tree:
     """A message as a pointer to its node, or as itself when there is none yet."""
-    found = places.node_of(key, id)
+    found = index.node_of(key, id)
     if found is None:
         return {"$new": key, "id": id}
     node, stored_id = found
@@ -194,23 +283,23 @@ def has_new(tree: Tree) -> bool:
     return any("$new" in one if type(one) is dict else _is_long(one) for one in walk(tree))
 
 
-def settled(tree: Tree, places: Places) -> Tree:
+def settled(tree: Tree, index: MessageIndex) -> Tree:
     """The tree with pointers instead of what has become a node since."""
     if type(tree) is list:
-        return [settled(one, places) for one in tree]
+        return [settled(one, index) for one in tree]
     if type(tree) is not dict:
-        node = places.said_by(tree) if _is_long(tree) else None
+        node = index.said_by(tree) if _is_long(tree) else None
         return tree if node is None else {"$text": node}
     word = word_of(tree)
     if word == "$new":
-        return pointer(places, tree["$new"], tree["id"])
+        return pointer(index, tree["$new"], tree["id"])
     if word == "$dict":
-        return {word: [[key, settled(one, places)] for key, one in tree[word]]}
+        return {word: [[key, settled(one, index)] for key, one in tree[word]]}
     if word == "$send":
         node, arg = tree[word]
-        return {word: [node, settled(arg, places)]}
+        return {word: [node, settled(arg, index)]}
     if word is None or word in ("$msgs", "$delta"):
-        return {key: settled(one, places) for key, one in tree.items()}
+        return {key: settled(one, index) for key, one in tree.items()}
     return tree
 
 
@@ -243,7 +332,6 @@ def walk(tree: Tree) -> Iterator[Tree]:
 
 
 def digests(tree: Tree) -> Iterator[str]:
-    """The values that a tree needs."""
     for one in walk(tree):
         if type(one) is dict and "$value" in one:
             yield one["$value"]
@@ -263,6 +351,10 @@ def main_channel(names: Iterable[str]) -> str | None:
     """Which of the channels that hold messages is the conversation."""
     found = sorted(names)
     return MAIN if MAIN in found else next(iter(found), None)
+
+
+def _is_message(tree: Tree) -> bool:
+    return type(tree) is dict and "$msg" in tree
 
 
 def _is_plain(value: Any, kind: type) -> bool:

@@ -30,18 +30,18 @@ WHOLE = "$"
 DEPTH_MAX = SEGMENTS_MAX - 2
 """Segments of a namespace: one is the root of all items, and vectors are kept below the key."""
 SECONDS = 60
-ANY = "*"
 PREFIX, SUFFIX = "prefix", "suffix"
 
 Name: TypeAlias = tuple[tuple[str, ...], str]
+"""The namespace and key of an item."""
 
 
 class InvalidNamespace(InvalidValue, InvalidNamespaceError):
     """An invalid namespace: a ValueError too, as LangGraph's own stores raise it."""
 
 
-class Text(NamedTuple):
-    """A text of an item that has a vector: the field, the how-manieth text there, the text."""
+class FieldText(NamedTuple):
+    """A text of an item that has a vector: the field, its number among the texts there, itself."""
 
     path: str
     n: int
@@ -53,57 +53,35 @@ class Put(NamedTuple):
 
     value: dict[str, Any] | None
     ttl_s: float | None = None
-    texts: tuple[Text, ...] = ()
+    texts: tuple[FieldText, ...] = ()
 
 
-class Search(NamedTuple):
-    """What to look for; `query` is text to be embedded, or empty."""
+class Batch:
+    """Checked operations: reads by their place in the batch, and the last put of every name.
 
-    prefix: tuple[str, ...]
-    conditions: dict[str, Any]
-    limit: int
-    offset: int
-    query: str
-    refresh: bool
-
-
-class Get(NamedTuple):
-    """What to read."""
-
-    name: Name
-    refresh: bool
-
-
-class Spaces(NamedTuple):
-    """Which namespaces to list."""
-
-    conditions: tuple[tuple[str, tuple[str, ...]], ...]
-    max_depth: int | None
-    limit: int
-    offset: int
-
-
-class Plan:
-    """A batch: reads by their place in it, and the last put of every name."""
+    In a search the filter is a dict, and the query empty when nothing is to be embedded for it;
+    the conditions of a list of namespaces are those that ask for a segment.
+    """
 
     def __init__(self, ops: Iterable[Op], fields: Sequence[str] | None) -> None:
         """`fields`: what is embedded of an item; None when nothing ever is."""
         given = list(ops)
         self.count = len(given)
-        self.gets: dict[int, Get] = {}
-        self.searches: dict[int, Search] = {}
-        self.spaces: dict[int, Spaces] = {}
+        self.gets: dict[int, GetOp] = {}
+        self.searches: dict[int, SearchOp] = {}
+        self.lists: dict[int, ListNamespacesOp] = {}
         self.puts: dict[Name, Put] = {}
         for n, op in enumerate(given):
             where = "" if len(given) == 1 else f"ops[{n}]."
             if isinstance(op, PutOp):
-                self.puts[name_of(op, where)] = _put(op, where, fields)
+                self.puts[_name_of(op, where)] = _put(op, where, fields)
             elif isinstance(op, GetOp):
-                self.gets[n] = Get(name_of(op, where), bool(op.refresh_ttl))
+                namespace, key = _name_of(op, where)
+                self.gets[n] = GetOp(namespace, key, op.refresh_ttl)
             elif isinstance(op, SearchOp):
                 self.searches[n] = _search(op, where, fields)
             elif isinstance(op, ListNamespacesOp):
-                self.spaces[n] = _spaces(op, where)
+                self.lists[n] = _list(op, where)
             else:
                 raise InvalidValue(f"ops[{n}]", f"not an operation: {type(op).__name__}")
 
@@ -118,15 +96,30 @@ class Plan:
         return list(dict.fromkeys(one.query for one in self.searches.values() if one.query))
 
 
-def name_of(op: PutOp | GetOp, where: str) -> Name:
-    """The namespace and key of an operation; a namespace needs a segment."""
-    segments = segments_of(op.namespace, f"{where}namespace")
+def texts_of(value: Any, path: str) -> list[str]:
+    """What a field of an item says, as LangGraph reads it: one text, or one for each element."""
+    return get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))
+
+
+def text_digest(text: str) -> str:
+    """A short digest of a text, by which a vector is known to be of it."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def fields_of(value: object, field: str) -> list[str]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise InvalidValue(field, f"a list of paths expected, got {value!r:.60}")
+    return list(value)
+
+
+def _name_of(op: PutOp | GetOp, where: str) -> Name:
+    segments = _segments_of(op.namespace, f"{where}namespace")
     if not segments:
         raise InvalidNamespace(f"{where}namespace", "must not be empty")
     return segments, memory_key(op.key)
 
 
-def segments_of(value: object, field: str) -> tuple[str, ...]:
+def _segments_of(value: object, field: str) -> tuple[str, ...]:
     """Return the segments; InvalidNamespace for labels that LangGraph's own stores refuse."""
     if isinstance(value, str) or not isinstance(value, tuple | list):
         raise InvalidValue(field, f"a tuple of texts expected, got {type(value).__name__}")
@@ -140,23 +133,6 @@ def segments_of(value: object, field: str) -> tuple[str, ...]:
     return namespaces.split(namespaces.check(tuple(value), field))
 
 
-def texts_of(value: Any, path: str) -> list[str]:
-    """What a field of an item says, as LangGraph reads it: one text, or one for each element."""
-    return get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))
-
-
-def mark_of(text: str) -> str:
-    """A short name of a text, by which a vector is known to be of it."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def fields_of(value: object, field: str) -> list[str]:
-    """A list of paths, or InvalidValue."""
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
-        raise InvalidValue(field, f"a list of paths expected, got {value!r:.60}")
-    return list(value)
-
-
 def _put(op: PutOp, where: str, fields: Sequence[str] | None) -> Put:
     if op.value is None:
         return Put(None)
@@ -168,7 +144,7 @@ def _put(op: PutOp, where: str, fields: Sequence[str] | None) -> Put:
     if fields is not None and op.index is not False:
         paths = fields if op.index is None else fields_of(op.index, f"{where}index")
     found = [
-        Text(path, n, text)
+        FieldText(path, n, text)
         for path in dict.fromkeys(paths)
         for n, text in enumerate(texts_of(value, path))
     ]
@@ -183,31 +159,31 @@ def _ttl(minutes: object, field: str) -> float | None:
     return minutes * SECONDS
 
 
-def _search(op: SearchOp, where: str, fields: Sequence[str] | None) -> Search:
+def _search(op: SearchOp, where: str, fields: Sequence[str] | None) -> SearchOp:
     if op.query is not None and not isinstance(op.query, str):
         raise InvalidValue(f"{where}query", f"text expected, got {type(op.query).__name__}")
-    return Search(
-        segments_of(op.namespace_prefix, f"{where}namespace_prefix"),
+    return SearchOp(
+        _segments_of(op.namespace_prefix, f"{where}namespace_prefix"),
         store_filters.checked(op.filter),
         checks.whole(op.limit, f"{where}limit"),
         checks.whole(op.offset, f"{where}offset"),
         (op.query or "") if fields is not None else "",
-        bool(op.refresh_ttl),
+        op.refresh_ttl,
     )
 
 
-def _spaces(op: ListNamespacesOp, where: str) -> Spaces:
+def _list(op: ListNamespacesOp, where: str) -> ListNamespacesOp:
     field = f"{where}match_conditions"
     conditions = tuple(_condition(one, field) for one in op.match_conditions or ())
     depth = op.max_depth
-    return Spaces(
-        tuple(one for one in conditions if one[1]),
+    return ListNamespacesOp(
+        tuple(one for one in conditions if one.path),
         None if depth is None else checks.positive(depth, f"{where}max_depth"),
         checks.whole(op.limit, f"{where}limit"),
         checks.whole(op.offset, f"{where}offset"),
     )
 
 
-def _condition(one: MatchCondition, field: str) -> tuple[str, tuple[str, ...]]:
-    kind = checks.one_of(one.match_type, (PREFIX, SUFFIX), f"{field}.match_type")
-    return kind, segments_of(one.path, f"{field}.path")
+def _condition(one: MatchCondition, field: str) -> MatchCondition:
+    checks.one_of(one.match_type, (PREFIX, SUFFIX), f"{field}.match_type")
+    return MatchCondition(one.match_type, _segments_of(one.path, f"{field}.path"))

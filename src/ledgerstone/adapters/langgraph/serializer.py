@@ -34,23 +34,23 @@ def strict_serde(allow: Iterable[type | tuple[str, ...]] = ()) -> JsonPlusSerial
     return JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None)
 
 
-class Opaques:
-    """Bytes of a serializer, written and opened."""
+class CheckedSerializer:
+    """LangGraph's serializer; what could not be read again is refused when it is written."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
         self.is_open = isinstance(serde, JsonPlusSerializer)
         """Whether contents may be stored readable: not when the serializer encrypts."""
 
-    def dump(self, value: Any, path: str) -> tuple[str, bytes]:
-        """Kind and bytes of a value that can be read again; InvalidValue names its place."""
+    def dump(self, value: Any, path: str) -> tuple[str, bytes, Any]:
+        """Kind and bytes of a value, and what a read makes of them; InvalidValue, NotSupported."""
         try:
             kind, data = self.serde.dumps_typed(value)
         except (TypeError, ValueError) as error:
             raise InvalidValue(path, f"{type(value).__name__} cannot be stored: {error}") from None
         if kind == PICKLE:
             raise NotSupported(f"pickle of {type(value).__name__} at {path}")
-        return kind, bytes(data)
+        return kind, bytes(data), self.load(kind, bytes(data), path)
 
     def load(self, kind: str, data: bytes, path: str) -> Any:
         """The value again; NotSupported for a class that is not allowed, or for pickle."""
@@ -85,5 +85,4 @@ class Opaques:
 
 
 def to_text(data: bytes) -> str:
-    """Bytes as text for JSON."""
     return base64.b64encode(data).decode("ascii")
