@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.sync_async import of
 from tests.adapters.conftest import opened
 from tests.adapters.speakers import MORE, SPEAKERS, AnyStore, Speaker, session_for
 

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ledgerstone import AsyncStore, Store, assistant, ids, tool_call, user
-from ledgerstone.adapters.faces import each, of
+from ledgerstone.adapters.sync_async import each, of
 from ledgerstone.clock import monotonic_s
 from ledgerstone.errors import LeaseHeld
 from ledgerstone.ports.backend import Backend

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import formats
-from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats.media import BLOBS, encoded, holder_of
 from ledgerstone.records.messages import Message
@@ -29,7 +29,7 @@ Find: TypeAlias = Callable[[Native], tuple[str, int] | None]
 """Where an object holds base64 text, if it does: its key, and where in it the text begins."""
 
 
-class Taken(NamedTuple):
+class ExtractedBytes(NamedTuple):
     """A native without its bytes."""
 
     native: Native
@@ -38,15 +38,15 @@ class Taken(NamedTuple):
     """The bytes by reference, and what media type they are said to be of."""
 
 
-def take(native: Native, find: Find) -> Taken:
+def take(native: Native, find: Find) -> ExtractedBytes:
     """Take the bytes out of a native, which itself stays as it is."""
-    taken = Taken(native, [], {})
+    taken = ExtractedBytes(native, [], {})
     for path, text, kind in list(_texts(native, find, [])):
         decoded = _decoded(text)
         if decoded is None:
             continue
         if not taken.places:
-            taken = Taken(deepcopy(native), [], {})
+            taken = ExtractedBytes(deepcopy(native), [], {})
         data, alphabet = decoded
         ref = sha256(data).hexdigest()
         holder, key = holder_of(taken.native, path)
@@ -56,7 +56,7 @@ def take(native: Native, find: Find) -> Taken:
     return taken
 
 
-def marked(message: Message, taken: Taken) -> Message:
+def marked(message: Message, taken: ExtractedBytes) -> Message:
     """The message that was made of what is left, with parts that name the blobs."""
     if not taken.places:
         return message
@@ -77,7 +77,7 @@ def marked(message: Message, taken: Taken) -> Message:
     return replace(message, body=replace(message.body, parts=parts + added, extra=extra))
 
 
-async def put(store: AnyStore, taken: Taken) -> None:
+async def put(store: AnyStore, taken: ExtractedBytes) -> None:
     """Store the bytes, before a commit names them."""
     for data, kind in taken.bytes.values():
         try:

@@ -75,7 +75,7 @@ def test_cancelled_while_the_outcome_is_written_down(store_url: str, colour: str
 
     async def work(store: AnyStore) -> None:
         till, guard = Till(), LedgerToolMiddleware(store)
-        later = guard._faces.later
+        later = guard._runner.run_async
 
         async def slow(work: Any) -> Any:
             is_last = work.__name__ == "_finish"
@@ -85,7 +85,7 @@ def test_cancelled_while_the_outcome_is_written_down(store_url: str, colour: str
                 await asyncio.sleep(60)
             return found
 
-        guard._faces.later = slow  # type: ignore[method-assign]
+        guard._runner.run_async = slow  # type: ignore[method-assign]
         clerk, session = agent(store, guard, [till.tool()], [call(1)], [call(1)], ["done"])
         run = asyncio.ensure_future(clerk.run("pay", session=session))
         await written.wait()

@@ -15,7 +15,7 @@ from agent_framework.exceptions import ToolException
 from ledgerstone import AsyncStore, Store
 from ledgerstone.adapters.agent_framework import LedgerHistoryProvider, LedgerToolMiddleware
 from ledgerstone.adapters.agent_framework.tools import CallsLeft
-from ledgerstone.adapters.faces import of
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import ExecutionUnresolved, InvalidValue
 from tests.adapters.agent_framework import dying
 from tests.adapters.agent_framework.scripted import ScriptedClient, on_store

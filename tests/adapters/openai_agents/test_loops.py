@@ -11,8 +11,8 @@ import pytest
 from agents import Agent, Runner, SQLiteSession, ToolOutputImage, function_tool
 
 from ledgerstone import AsyncStore, Store, ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.openai_agents import LedgerSession
+from ledgerstone.adapters.sync_async import AnyStore, of
 from tests.adapters.conftest import opened
 from tests.adapters.openai_agents.scripted import PIXEL, Scripted, call, say, think
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from ledgerstone import Store, assistant, formats, tool_call, tool_result, user
 from ledgerstone.adapters import openai_agents
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.openai_agents import LedgerSession
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.errors import (
     AlreadyExists,
     BranchNotFound,

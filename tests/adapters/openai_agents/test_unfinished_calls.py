@@ -17,9 +17,9 @@ from agents import (
 from agents.tool_context import ToolContext
 
 from ledgerstone import AsyncStore, ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.openai_agents import LedgerSession, tools, unfinished_calls
 from ledgerstone.adapters.openai_agents.history import BranchHistory
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import Conflict
 from ledgerstone.records.executions import Execution
 from tests.adapters.conftest import opened

@@ -11,8 +11,8 @@ from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
 from pydantic_ai.exceptions import UserError
 
 from ledgerstone import AsyncStore, Store, assistant, user
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import AlreadyExists, InvalidValue, NotFound
 from ledgerstone.records.parts import Text, ToolCall, ToolResult
 from tests.adapters.pydantic_ai.samples import dumped, on_store, some_messages

@@ -18,12 +18,12 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import AsyncStore, Store, assistant, user
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import (
     LedgerConversationStore,
     LedgerSavedConversations,
     LedgerStepStore,
 )
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.parts import Text, ToolCall, ToolResult
 from tests.adapters.pydantic_ai.samples import on_store

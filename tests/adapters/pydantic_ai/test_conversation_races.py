@@ -11,9 +11,9 @@ import pytest
 from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore, conversation_store
 from ledgerstone.adapters.pydantic_ai.conversation_records import RecordState, look
+from ledgerstone.adapters.sync_async import of
 from tests.adapters.pydantic_ai.samples import on_store
 from tests.adapters.pydantic_ai.talks import ask, loaded, recorded, talk, texts
 

@@ -29,9 +29,9 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from ledgerstone import AsyncStore, Store
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.pydantic_ai import LedgerConversationStore
 from ledgerstone.adapters.pydantic_ai.sessions import PAGE_MAX
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import InvalidValue, LedgerstoneError
 from tests.adapters.pydantic_ai.samples import PNG, dumped, on_store, same
 from tests.adapters.pydantic_ai.talks import ask, loaded, recorded

@@ -15,7 +15,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
 from ledgerstone.adapters.adk.keys import ADK, name_of, owner_id, stored_id
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact, ArtifactContent, Quota
 
@@ -45,7 +45,7 @@ class LedgerArtifactService(BaseArtifactService):
         self, store: AnyStore, *, quota: Quota | None = None, unowned: bool = False
     ) -> None:
         self._store = store
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._quota = quota
         self._unowned = unowned
 
@@ -97,7 +97,7 @@ class LedgerArtifactService(BaseArtifactService):
             filename, session_id, version = target.filename, target.session_id, target.version
         return None
 
-    @runs_later
+    @runs_async
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
@@ -160,7 +160,7 @@ class LedgerArtifactService(BaseArtifactService):
         number = None if version is None else version + 1
         return await self._call(method, where, version=number)
 
-    @runs_later
+    @runs_async
     async def _call(
         self, method: Callable[..., Any], where: Where, *args: Any, **options: Any
     ) -> Any:

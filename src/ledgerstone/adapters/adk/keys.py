@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.commands.sessions import GetSession
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session

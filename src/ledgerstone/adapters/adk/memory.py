@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError
 from ledgerstone import ids
 from ledgerstone.adapters.adk.keys import memory_space
 from ledgerstone.adapters.adk.states import check_free
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, each, of, runs_async
 from ledgerstone.clock import to_datetime
 from ledgerstone.codec import encode_json
 from ledgerstone.commands.memories import GetMemories, MemoryName
@@ -58,7 +58,7 @@ class LedgerMemoryService(BaseMemoryService):
         results: int = RESULTS,
     ) -> None:
         self._store = store
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._embed = embed
         self._model = model
         self._results = checks.positive(results, "results")
@@ -133,7 +133,7 @@ class LedgerMemoryService(BaseMemoryService):
             found = await self._by_vector(space, vector)
         return SearchMemoryResponse(memories=[_entry(one) for one in found])
 
-    @runs_later
+    @runs_async
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
@@ -170,11 +170,11 @@ class LedgerMemoryService(BaseMemoryService):
             if changes:
                 await self._put(changes)
 
-    @runs_later
+    @runs_async
     async def _put(self, changes: list[Remember]) -> None:
         await of(self._store.memories.batch(changes))
 
-    @runs_later
+    @runs_async
     async def _absent(self, space: tuple[str, ...], made: Made) -> Made:
         """What is not there yet: vectors are not made for nothing."""
         tenant: Any = self._store.tenant
@@ -189,12 +189,12 @@ class LedgerMemoryService(BaseMemoryService):
             raise InvalidValue("embed", f"{len(texts)} vectors expected, got {len(found)}")
         return found
 
-    @runs_later
+    @runs_async
     async def _by_vector(self, space: tuple[str, ...], vector: Sequence[float]) -> list[Memory]:
         memories, model = self._store.memories, self._model
         return await of(memories.search(space, vector=vector, model=model, limit=self._results))
 
-    @runs_later
+    @runs_async
     async def _by_words(self, space: tuple[str, ...], query: str) -> list[Memory]:
         wanted = _words(query)
         found = []

@@ -15,7 +15,7 @@ from google.adk.sessions.session import Session as AdkSession
 from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import US_PER_S, events_of, natives_of, time_of
 from ledgerstone.adapters.adk.keys import ADK, adk_id, app_space, user_space
-from ledgerstone.adapters.faces import AnyStore, each, of
+from ledgerstone.adapters.sync_async import AnyStore, each, of
 from ledgerstone.commands import Query
 from ledgerstone.commands.memories import SearchMemories
 from ledgerstone.commands.nodes import ReadMessages

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ledgerstone import ids
 from ledgerstone.adapters.adk import events, reading, states
 from ledgerstone.adapters.adk.keys import metadata_of, name_of, store_id, stored_id, user_space
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, each, of, runs_async
 from ledgerstone.errors import (
     AlreadyExists,
     RevisionMoved,
@@ -53,11 +53,11 @@ class LedgerSessionService(BaseSessionService):
 
     def __init__(self, store: AnyStore, *, unowned: bool = False) -> None:
         self._store = store
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._unowned = unowned
         self._waiting: dict[tuple[int, str], tuple[asyncio.Lock, int]] = {}
 
-    @runs_later
+    @runs_async
     async def create_session(
         self,
         *,
@@ -87,7 +87,7 @@ class LedgerSessionService(BaseSessionService):
         # Of the commit: what somebody else did since, this object has not seen.
         return replace(found, revision=answer.revision).as_adk(name, app_name, user_id)
 
-    @runs_later
+    @runs_async
     async def get_session(
         self,
         *,
@@ -116,17 +116,17 @@ class LedgerSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """Every session of the app, or of its user, with its state; changed last, listed last."""
-        found = await self._faces.later(reading.list_sessions(self._store, app_name, user_id))
+        found = await self._runner.run_async(reading.list_sessions(self._store, app_name, user_id))
         return ListSessionsResponse(sessions=found)
 
-    @runs_later
+    @runs_async
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove it for good, with its events and artifacts; the other states stay."""
         name = name_of(session_id)
         if name:
             await of(self._store.sessions.purge(await self._stored_id(app_name, user_id, name)))
 
-    @runs_later
+    @runs_async
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What a user's sessions of the app share, complete, with keys as they are."""
         found = self._store.memories.iter(user_space(app_name, user_id))
@@ -146,7 +146,7 @@ class LedgerSessionService(BaseSessionService):
             return await _finished(asyncio.ensure_future(self._store_event(session, event)))
 
     async def _store_event(self, session: AdkSession, event: Event) -> Event:
-        stored = await self._faces.later(self._append(session, event))
+        stored = await self._runner.run_async(self._append(session, event))
         if stored is None:
             return event
         reading.set_marker(session, stored)

@@ -17,7 +17,7 @@ from agent_framework.exceptions import WorkflowCheckpointException
 
 from ledgerstone import ids
 from ledgerstone.adapters.agent_framework.values import Types, check, decode, encode
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, each, of, runs_async
 from ledgerstone.codec import decode_json, encode_json
 from ledgerstone.errors import AlreadyExists, InvalidValue
 from ledgerstone.records.nodes import Node
@@ -45,7 +45,7 @@ class LedgerCheckpointStorage:
         *,
         types: Iterable[type[Any]] | Mapping[str, type[Any]] = (),
     ) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._types = Types(types)
 
@@ -61,7 +61,7 @@ class LedgerCheckpointStorage:
         check(self._types, body, "checkpoint")
         return await self._save(checkpoint, body)
 
-    @runs_later
+    @runs_async
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
         """By id; WorkflowCheckpointException when there is none."""
         found = await self._find(checkpoint_id)
@@ -73,13 +73,13 @@ class LedgerCheckpointStorage:
             raise WorkflowCheckpointException(f"No checkpoint found with ID {checkpoint_id}")
         return await self._checkpoint(node)
 
-    @runs_later
+    @runs_async
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
         """Of a workflow, in the order they were saved."""
         nodes = await self._nodes(workflow_name, resolve=True)
         return [await self._checkpoint(node) for node in nodes]
 
-    @runs_later
+    @runs_async
     async def delete(self, checkpoint_id: str) -> bool:
         """Whether there was one to delete."""
         found = await self._find(checkpoint_id)
@@ -87,7 +87,7 @@ class LedgerCheckpointStorage:
             await of(self._store.nodes.tombstone(found.session, [checkpoint_id]))
         )
 
-    @runs_later
+    @runs_async
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
         """The one with the latest timestamp, or None."""
         nodes = await self._nodes(workflow_name)
@@ -96,11 +96,11 @@ class LedgerCheckpointStorage:
         newest = max(nodes, key=lambda node: datetime.fromisoformat(_body(node)["timestamp"]))
         return await self._checkpoint(newest)
 
-    @runs_later
+    @runs_async
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
         return [node.id for node in await self._nodes(workflow_name)]
 
-    @runs_later
+    @runs_async
     async def _save(self, checkpoint: WorkflowCheckpoint, body: dict[str, Any]) -> str:
         id, values = checkpoint.checkpoint_id, _split(body)
         old = await self._find(id)

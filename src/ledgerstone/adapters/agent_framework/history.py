@@ -11,8 +11,8 @@ from agent_framework import HistoryProvider, Message
 from ledgerstone import ids
 from ledgerstone.adapters import native_bytes
 from ledgerstone.adapters.agent_framework import messages as form
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
-from ledgerstone.adapters.native_bytes import Taken
+from ledgerstone.adapters.native_bytes import ExtractedBytes
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved
@@ -55,7 +55,7 @@ class LedgerHistoryProvider(HistoryProvider):
             store_context_from=store_context_from,
             store_outputs=store_outputs,
         )
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._last = None if last is None else checks.positive(last, "last")
         self._user = None if user is None else ids.check_id(user, "user")
@@ -81,7 +81,7 @@ class LedgerHistoryProvider(HistoryProvider):
             given = [_identity(one) for one in messages]
             await self._save(name, given, kept)
 
-    @runs_later
+    @runs_async
     async def _get(self, session: str) -> list[Message]:
         if self._last is None:
             found = await of(self._store.messages.history(session))
@@ -91,9 +91,9 @@ class LedgerHistoryProvider(HistoryProvider):
             found = list(dropwhile(lambda one: one.role == "tool", found))
         return form.show(found, await native_bytes.get(self._store, found))
 
-    @runs_later
+    @runs_async
     async def _save(
-        self, session: str, given: list[Identity], kept: list[tuple[Stored, Taken]]
+        self, session: str, given: list[Identity], kept: list[tuple[Stored, ExtractedBytes]]
     ) -> None:
         """Append what is new; looked at again when somebody else wrote in between."""
         tenant = self._store.tenant or ""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ledgerstone import formats
 from ledgerstone.adapters import native_bytes
-from ledgerstone.adapters.native_bytes import Native, Taken
+from ledgerstone.adapters.native_bytes import ExtractedBytes, Native
 from ledgerstone.codec import DEPTH_MAX, check_json, encode_json
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats import convert, media
@@ -49,7 +49,7 @@ _KINDS = frozenset(
 _JSON = (str, int, float, bool, type(None))
 
 
-def keep(given: object, path: str) -> tuple[Message, Taken]:
+def keep(given: object, path: str) -> tuple[Message, ExtractedBytes]:
     """One message of theirs as ours, and the bytes that were in it, to be put before it.
 
     InvalidValue names the place of what cannot be stored.

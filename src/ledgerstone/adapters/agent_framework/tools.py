@@ -28,7 +28,7 @@ from pydantic_core import to_jsonable_python
 from ledgerstone import ids
 from ledgerstone.adapters.agent_framework import messages as form
 from ledgerstone.adapters.agent_framework.history import APP, LedgerHistoryProvider, session_of
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.codec import encode_json
 from ledgerstone.errors import Conflict, ExecutionUnresolved, InvalidValue, LedgerstoneError
 from ledgerstone.intake.executions import error_text
@@ -69,7 +69,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
     def __init__(
         self, store: AnyStore, *, tools: Iterable[str] | None = None, user: str | None = None
     ) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._tools = None if tools is None else _names(tools)
         self._user = user
@@ -120,7 +120,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
         await self._history.save_messages(session, results)
         return calls
 
-    @runs_later
+    @runs_async
     async def _resolved(self, session: str) -> tuple[list[Execution], set[str]]:
         """Calls that were left behind with their outcomes, and what the history waits for."""
         calls = await self._unfinished(session)
@@ -141,7 +141,7 @@ class LedgerToolMiddleware(FunctionMiddleware):
         The run is not stored then, so its calls are left behind as those of a dead process are.
         """
         try:
-            return await self._faces.later(work)
+            return await self._runner.run_async(work)
         except (LedgerstoneError, CancelledError) as error:
             if context.session is not None:
                 self._own.pop(context.session.session_id, None)

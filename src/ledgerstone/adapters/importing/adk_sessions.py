@@ -25,10 +25,10 @@ from pydantic.alias_generators import to_camel
 from ledgerstone.adapters.adk import states
 from ledgerstone.adapters.adk.events import message_of, native_of
 from ledgerstone.adapters.adk.keys import app_space, metadata_of, store_id, user_space
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing.adk_source import Source, micros, seconds
 from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.sources import json_object
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.codec import check_json
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead

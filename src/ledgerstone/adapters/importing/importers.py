@@ -19,7 +19,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from ledgerstone.adapters.faces import AnyStore, Faces, of
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of
 from ledgerstone.commands.nodes import GetMessage
 from ledgerstone.errors import Corrupt, InvalidValue, NotSupported
 from ledgerstone.records.messages import Message
@@ -76,16 +76,16 @@ def in_both_ways(
 ) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
     """An importer, whose first argument is the store, for programs without and with a loop."""
 
-    def faces(*args: P.args, **options: P.kwargs) -> Faces:
-        return Faces(signature(work).bind(*args, **options).arguments["store"])
+    def runner(*args: P.args, **options: P.kwargs) -> StoreRunner:
+        return StoreRunner(signature(work).bind(*args, **options).arguments["store"])
 
     @wraps(work)
     def blocking(*args: P.args, **options: P.kwargs) -> T:
-        return faces(*args, **options).now(work(*args, **options))
+        return runner(*args, **options).run_sync(work(*args, **options))
 
     @wraps(work)
     async def awaited(*args: P.args, **options: P.kwargs) -> T:
-        return await faces(*args, **options).later(work(*args, **options))
+        return await runner(*args, **options).run_async(work(*args, **options))
 
     return blocking, awaited
 

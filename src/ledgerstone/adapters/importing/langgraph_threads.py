@@ -19,12 +19,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.importing.importers import Progress
 from ledgerstone.adapters.importing.langgraph_source import Key, Source, Stored, Write
 from ledgerstone.adapters.langgraph.saver import LedgerSaver
 from ledgerstone.adapters.langgraph.serializer import PICKLE, CheckedSerializer, strict_serde
 from ledgerstone.adapters.langgraph.threads import THREAD_KEY, config_of, node_id, session_id
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of
 from ledgerstone.clock import to_us
 from ledgerstone.commands.nodes import GetNode
 from ledgerstone.errors import AlreadyExists, Corrupt, InvalidValue, NotSupported
@@ -89,7 +89,7 @@ class _ThreadImport:
     def __init__(self, store: AnyStore, source: Source, saver: LedgerSaver, skip: bool) -> None:
         self.done = Imported()
         self._store = store
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._source = source
         self._saver = saver
         self._skip_unreadable = skip
@@ -106,7 +106,7 @@ class _ThreadImport:
         for page in self._source.checkpoints(thread):
             for first in range(0, len(page), LOOK):
                 part = page[first : first + LOOK]
-                there = self._faces.now(self._there(part))
+                there = self._runner.run_sync(self._there(part))
                 for key, is_there in zip(part, there, strict=True):
                     if is_there:
                         self.done.known += 1
@@ -136,7 +136,7 @@ class _ThreadImport:
         if stored is None:
             return
         if not self._begun:
-            self._faces.now(self._begin(key, stored))
+            self._runner.run_sync(self._begin(key, stored))
             self._begun = True
         # The writes first: then a checkpoint that is there has all of its writes.
         writes = self._bring_writes(key)

@@ -19,12 +19,12 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing import openai_usage
 from ledgerstone.adapters.importing.importers import Progress, Transfer, in_both_ways
 from ledgerstone.adapters.importing.openai_source import CHUNK, MESSAGES, SESSIONS, Row, Source
 from ledgerstone.adapters.importing.sources import json_object
 from ledgerstone.adapters.openai_agents_items import kept
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Session

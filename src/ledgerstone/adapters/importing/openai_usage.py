@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import astuple
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.importing.sources import json_object
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import COUNT_BOUND, Usage

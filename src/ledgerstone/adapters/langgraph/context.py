@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.langgraph.chains import EMPTY, Chain, Chains, Key, text_bytes
 from ledgerstone.adapters.langgraph.messages import Messages
 from ledgerstone.adapters.langgraph.threads import KIND, ThreadCache, Threads, name_of
 from ledgerstone.adapters.langgraph.values import Tree, chain_key
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.commands import Query
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.errors import Misuse

@@ -10,10 +10,10 @@ from langgraph.checkpoint.base import CheckpointTuple
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.reading import CheckpointReader, StoredCheckpoint, stored_of
 from ledgerstone.adapters.langgraph.threads import DERIVED, KIND, THREAD_KEY, ref_of
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.intake import checks

@@ -17,7 +17,6 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import TASKS
 
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph import conversation, envelopes
 from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.threads import (
@@ -39,6 +38,7 @@ from ledgerstone.adapters.langgraph.values import (
     chain_key,
     main_channel,
 )
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.commands.nodes import GetMessage, GetNode, ListNodes, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import Corrupt

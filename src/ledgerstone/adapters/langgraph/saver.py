@@ -23,7 +23,6 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.chains import Chains
 from ledgerstone.adapters.langgraph.context import REFUSE, SaverContext
 from ledgerstone.adapters.langgraph.envelopes import next_version
@@ -35,6 +34,7 @@ from ledgerstone.adapters.langgraph.threads import Threads
 from ledgerstone.adapters.langgraph.upkeep import Upkeep
 from ledgerstone.adapters.langgraph.values import MAIN
 from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner
 from ledgerstone.api_sync.store import Store
 from ledgerstone.intake import checks
 
@@ -68,7 +68,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         super().__init__(serde=serde or strict_serde(allow))
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._check = checks.one_of(check, CHECKS, "check")
         core = SaverContext(
             store,
@@ -105,10 +105,10 @@ class LedgerSaver(BaseCheckpointSaver[int]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one; None when there is none."""
-        return self._faces.now(self._reader.tuple_at(config))
+        return self._runner.run_sync(self._reader.tuple_at(config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._faces.later(self._reader.tuple_at(config))
+        return await self._runner.run_async(self._reader.tuple_at(config))
 
     def list(
         self,
@@ -120,7 +120,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, the newest first; without a config those of all threads."""
         listing = Listing(self._core, self._reader, config, filter, before, limit)
-        while page := self._faces.now(listing.page()):
+        while page := self._runner.run_sync(listing.page()):
             yield from page
 
     async def alist(
@@ -132,7 +132,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         listing = Listing(self._core, self._reader, config, filter, before, limit)
-        while page := await self._faces.later(listing.page()):
+        while page := await self._runner.run_async(listing.page()):
             for one in page:
                 yield one
 
@@ -149,7 +149,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         stored, and then nothing is.
         """
         request = request_of(config, checkpoint, metadata, new_versions)
-        return self._faces.now(self._writer.put(request))
+        return self._runner.run_sync(self._writer.put(request))
 
     async def aput(
         self,
@@ -159,7 +159,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         request = request_of(config, checkpoint, metadata, new_versions)
-        return await self._faces.later(self._writer.put(request))
+        return await self._runner.run_async(self._writer.put(request))
 
     def put_writes(
         self,
@@ -169,7 +169,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_path: str = "",
     ) -> None:
         """Store what a task wrote, beside a checkpoint that may come later."""
-        self._faces.now(self._writer.put_writes(config, list(writes), task_id, task_path))
+        self._runner.run_sync(self._writer.put_writes(config, list(writes), task_id, task_path))
 
     async def aput_writes(
         self,
@@ -178,49 +178,51 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        await self._faces.later(self._writer.put_writes(config, list(writes), task_id, task_path))
+        await self._runner.run_async(
+            self._writer.put_writes(config, list(writes), task_id, task_path)
+        )
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread for good, with everything that its session holds."""
-        self._faces.now(self._upkeep.delete_thread(thread_id))
+        self._runner.run_sync(self._upkeep.delete_thread(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._faces.later(self._upkeep.delete_thread(thread_id))
+        await self._runner.run_async(self._upkeep.delete_thread(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs wrote, in any thread."""
-        self._faces.now(self._upkeep.delete_for_runs(run_ids))
+        self._runner.run_sync(self._upkeep.delete_for_runs(run_ids))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._faces.later(self._upkeep.delete_for_runs(run_ids))
+        await self._runner.run_async(self._upkeep.delete_for_runs(run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a whole thread to a new one; AlreadyExists when there is one of that name."""
-        self._faces.now(self._upkeep.copy_thread(source_thread_id, target_thread_id))
+        self._runner.run_sync(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._faces.later(self._upkeep.copy_thread(source_thread_id, target_thread_id))
+        await self._runner.run_async(self._upkeep.copy_thread(source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the newest checkpoint of each namespace, with what it needs; or delete all.
 
         InvalidValue, a ValueError, for another strategy, or a text where ids are expected.
         """
-        self._faces.now(self._upkeep.prune(thread_ids, strategy))
+        self._runner.run_sync(self._upkeep.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self._faces.later(self._upkeep.prune(thread_ids, strategy))
+        await self._runner.run_async(self._upkeep.prune(thread_ids, strategy))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What delta channels were written since they were last stored whole."""
-        return self._faces.now(self._reader.delta_history(config, channels))
+        return self._runner.run_sync(self._reader.delta_history(config, channels))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        return await self._faces.later(self._reader.delta_history(config, channels))
+        return await self._runner.run_async(self._reader.delta_history(config, channels))
 
     def adopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
         """Make a checkpoint of all messages of the session, whoever wrote them.
@@ -228,7 +230,7 @@ class LedgerSaver(BaseCheckpointSaver[int]):
         A session that another framework began has no checkpoint: get_tuple says None, and a graph
         would begin without its messages. None when there are no messages.
         """
-        return self._faces.now(self._upkeep.adopt(thread_id, channel))
+        return self._runner.run_sync(self._upkeep.adopt(thread_id, channel))
 
     async def aadopt(self, thread_id: str, *, channel: str = MAIN) -> CheckpointTuple | None:
-        return await self._faces.later(self._upkeep.adopt(thread_id, channel))
+        return await self._runner.run_async(self._upkeep.adopt(thread_id, channel))

@@ -26,9 +26,9 @@ from langgraph.store.base import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces
 from ledgerstone.adapters.langgraph.store_batch import SECONDS, WHOLE, Batch, fields_of
 from ledgerstone.adapters.langgraph.store_operations import StoreOperations, Vectors
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported
 from ledgerstone.intake import checks
 
@@ -57,7 +57,7 @@ class LedgerStore(BaseStore):
         root: str = ROOT,
     ) -> None:
         """`root`: the first segment under which the items are kept among the store's memories."""
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self.ttl_config = ttl
         self.index_config = index
         self.embeddings: Embeddings | None = None
@@ -83,7 +83,7 @@ class LedgerStore(BaseStore):
             found = self.embeddings.embed_documents(batch.texts) if batch.texts else []
             asked = [self.embeddings.embed_query(one) for one in batch.queries]
             vectors = self._vectors(batch, found, asked)
-        return self._faces.now(self._operations.carry_out(batch, vectors))
+        return self._runner.run_sync(self._operations.carry_out(batch, vectors))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         batch = Batch(ops, self._fields)
@@ -92,14 +92,14 @@ class LedgerStore(BaseStore):
             found = await self.embeddings.aembed_documents(batch.texts) if batch.texts else []
             asked = await asyncio.gather(*map(self.embeddings.aembed_query, batch.queries))
             vectors = self._vectors(batch, found, asked)
-        return await self._faces.later(self._operations.carry_out(batch, vectors))
+        return await self._runner.run_async(self._operations.carry_out(batch, vectors))
 
     def sweep_ttl(self) -> int:
         """Remove what has ended from the tenant's memories; how much went."""
-        return self._faces.now(self._operations.sweep())
+        return self._runner.run_sync(self._operations.sweep())
 
     async def asweep_ttl(self) -> int:
-        return await self._faces.later(self._operations.sweep())
+        return await self._runner.run_async(self._operations.sweep())
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Sweep now and then in a thread of its own, until `stop_ttl_sweeper`.

@@ -20,7 +20,6 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.langgraph.store_batch import (
     PREFIX,
     Batch,
@@ -30,6 +29,7 @@ from ledgerstone.adapters.langgraph.store_batch import (
     texts_of,
 )
 from ledgerstone.adapters.langgraph.store_filters import matches
+from ledgerstone.adapters.sync_async import AnyStore, each, of
 from ledgerstone.clock import SystemClock
 from ledgerstone.commands.memories import GetMemories, MemoryName, SearchMemories
 from ledgerstone.errors import Misuse

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from langchain_core.runnables import RunnableConfig
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph.chains import Key
 from ledgerstone.adapters.langgraph.values import Tree, has_new
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Session
 

@@ -10,7 +10,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 
-from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.langgraph.context import SaverContext
 from ledgerstone.adapters.langgraph.envelopes import VERSION, next_version
 from ledgerstone.adapters.langgraph.messages import FORMAT, OPAQUE, fresh_all, is_opaque
@@ -25,6 +24,7 @@ from ledgerstone.adapters.langgraph.threads import (
 )
 from ledgerstone.adapters.langgraph.values import COUNTERS, MAIN, References
 from ledgerstone.adapters.langgraph.writing import CheckpointWriter, request_of
+from ledgerstone.adapters.sync_async import each, of
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, SessionNotFound
 from ledgerstone.formats.natives import NATIVE

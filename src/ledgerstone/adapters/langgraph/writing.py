@@ -10,7 +10,6 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 from msgspec import UNSET
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.langgraph import envelopes
 from ledgerstone.adapters.langgraph.context import REFUSE, MessageIndex, SaverContext
 from ledgerstone.adapters.langgraph.conversation import FIRST_META, is_first
@@ -37,6 +36,7 @@ from ledgerstone.adapters.langgraph.threads import (
     short_id,
 )
 from ledgerstone.adapters.langgraph.values import Tree, Writer, digests, has_new, settled
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.commands.nodes import ListNodes, ReadMessages

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ledgerstone import formats
 from ledgerstone.adapters import native_bytes
-from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.openai_agents_items import Item, by_message, is_own, kept, natives
+from ledgerstone.adapters.sync_async import AnyStore, each, of
 from ledgerstone.commands.nodes import ReadMessages, ReadPath
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, LeafMoved, RevisionMoved, SessionNotFound

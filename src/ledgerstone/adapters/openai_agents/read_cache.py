@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from msgspec import msgpack
 
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents_items import Item, is_own, natives
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.turns import ListTurns
 from ledgerstone.records.messages import Message

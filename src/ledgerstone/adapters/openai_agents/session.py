@@ -10,12 +10,12 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from agents import FunctionTool, RunState, SessionSettings
 from agents.memory.session_settings import resolve_session_limit
 
-from ledgerstone.adapters.faces import AnyStore, Faces, of
 from ledgerstone.adapters.openai_agents import states, unfinished_calls, usage
 from ledgerstone.adapters.openai_agents.history import LIMIT_MAX, BranchHistory, Snapshot, settled
 from ledgerstone.adapters.openai_agents.read_cache import ReadCache
 from ledgerstone.adapters.openai_agents.tools import once
 from ledgerstone.adapters.openai_agents_items import Item, by_message, kept
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.records.executions import Execution
@@ -54,7 +54,7 @@ class LedgerSession:
         app: str = "",
         title: str | None = None,
     ) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self.session_id, lease = checks.bound(session_id, lease)
         self.session_settings: SessionSettings | None = _settings(session_settings)
         self._on_clear = checks.one_of(on_clear, ON_CLEAR, "on_clear")
@@ -202,7 +202,7 @@ class LedgerSession:
         Results that a dead process or a cancelled run left behind are a Conflict until `recover`
         was called.
         """
-        return once(tool, self._history, self._faces, self._tracker)
+        return once(tool, self._history, self._runner, self._tracker)
 
     async def recover(self) -> list[Execution]:
         """After a crash, before the next run: tell the history what a dead process left behind.
@@ -246,12 +246,12 @@ class LedgerSession:
     async def _read(
         self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
     ) -> T:
-        return await self._faces.later(self._owned(False, work, *args, **more))
+        return await self._runner.run_async(self._owned(False, work, *args, **more))
 
     async def _write(
         self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **more: P.kwargs
     ) -> T:
-        return await settled(self._faces.later(self._owned(True, work, *args, **more)))
+        return await settled(self._runner.run_async(self._owned(True, work, *args, **more)))
 
     async def _owned(
         self,

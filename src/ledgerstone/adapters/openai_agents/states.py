@@ -17,9 +17,9 @@ from typing import Any
 from agents import RunState
 from msgspec import UNSET
 
-from ledgerstone.adapters.faces import each, of
 from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents.tools import Once, parsed
+from ledgerstone.adapters.sync_async import each, of
 from ledgerstone.clock import SystemClock
 from ledgerstone.errors import InvalidValue, LeafMoved, NotSupported
 from ledgerstone.records.nodes import Node

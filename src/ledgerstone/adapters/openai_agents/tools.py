@@ -14,7 +14,6 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import Faces, of
 from ledgerstone.adapters.openai_agents.history import BranchHistory, settled
 from ledgerstone.adapters.openai_agents.unfinished_calls import (
     CallTracker,
@@ -24,6 +23,7 @@ from ledgerstone.adapters.openai_agents.unfinished_calls import (
     is_result_stored,
     output_id,
 )
+from ledgerstone.adapters.sync_async import StoreRunner, of
 from ledgerstone.errors import ExecutionUnresolved, InvalidValue, NotSupported
 from ledgerstone.intake.executions import error_text
 from ledgerstone.records.executions import Execution
@@ -32,7 +32,7 @@ STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 
 
 def once(
-    tool: FunctionTool, history: BranchHistory, faces: Faces, tracker: CallTracker
+    tool: FunctionTool, history: BranchHistory, runner: StoreRunner, tracker: CallTracker
 ) -> FunctionTool:
     """A copy of the tool with a guard around its calls."""
     if not isinstance(tool, FunctionTool):
@@ -41,7 +41,7 @@ def once(
         # It may stop in the middle with questions of its own; that is no result.
         raise NotSupported("once() around an agent", hint="wrap the tools of that agent")
     made = copy(tool)
-    made.on_invoke_tool = Once(made.on_invoke_tool, tool.qualified_name, history, faces, tracker)
+    made.on_invoke_tool = Once(made.on_invoke_tool, tool.qualified_name, history, runner, tracker)
     if callable(tool.needs_approval):
         made.needs_approval = _policy(tool, tool.needs_approval)
     return made
@@ -55,19 +55,21 @@ class Once:
         inner: Callable[[Any, str], Awaitable[Any]],
         name: str,
         history: BranchHistory,
-        faces: Faces,
+        runner: StoreRunner,
         tracker: CallTracker,
     ) -> None:
         self._inner = inner
         self._name = name
         self._history = history
-        self._faces = faces
+        self._runner = runner
         self._tracker = tracker
 
     async def __call__(self, context: Any, arguments: str) -> Any:
         # A resumed run has not asked for its history; here it is seen that it is the one in hand.
         self._tracker.run = getattr(context, "usage", None)
-        execution = await settled(self._faces.later(self._begin(context.tool_call_id, arguments)))
+        execution = await settled(
+            self._runner.run_async(self._begin(context.tool_call_id, arguments))
+        )
         if execution.status == "succeeded":
             return execution.result
         if execution.ticket is not None:
@@ -153,7 +155,7 @@ class Once:
         async def work() -> None:
             await of(finish(execution.id, lease=self._history.lease, **outcome))
 
-        await settled(self._faces.later(work()))
+        await settled(self._runner.run_async(work()))
 
 
 def stored(result: Any) -> Any:

@@ -16,9 +16,9 @@ from agents import AgentsException
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.openai_agents.history import BranchHistory
 from ledgerstone.adapters.openai_agents_items import Item, kept
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.commands.nodes import GetMessage
 from ledgerstone.errors import Conflict, ExecutionUnresolved
 from ledgerstone.records.executions import Execution

@@ -9,8 +9,8 @@ from agents import RunHooks
 from agents.models.default_models import get_default_model
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import of
 from ledgerstone.adapters.openai_agents.history import BranchHistory
+from ledgerstone.adapters.sync_async import of
 from ledgerstone.errors import SessionNotFound, TurnConflict
 from ledgerstone.records.usage import Usage
 

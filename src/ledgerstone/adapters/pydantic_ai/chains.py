@@ -15,8 +15,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ledgerstone import formats
 from ledgerstone.adapters import native_bytes
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.clock import to_datetime

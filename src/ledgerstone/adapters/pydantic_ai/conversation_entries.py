@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic_ai.conversation_store import ConversationEntry
 
 from ledgerstone import formats
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, Chain
 from ledgerstone.adapters.pydantic_ai.conversation_records import entry_id, inner_id, node_of
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.commands.nodes import GetMessage, ReadMessages
 from ledgerstone.formats.media import BLOBS
 from ledgerstone.formats.natives import NATIVE

@@ -22,7 +22,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationRecord
 
 from ledgerstone import formats, ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai.chains import FORMAT, first_fault
 from ledgerstone.adapters.pydantic_ai.sessions import (
     PAGE_MAX,
@@ -31,6 +30,7 @@ from ledgerstone.adapters.pydantic_ai.sessions import (
     read_page,
     read_session,
 )
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import Message

@@ -23,10 +23,10 @@ from pydantic_ai.conversation_store import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
 from ledgerstone.adapters.pydantic_ai.conversation_records import look, records
 from ledgerstone.adapters.pydantic_ai.conversation_writing import Writing
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.errors import LedgerstoneError, RevisionMoved
 
 TRIES = 10
@@ -43,14 +43,14 @@ class LedgerConversationStore(ConversationStore):
     """
 
     def __init__(self, store: AnyStore) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         if store.tenant is None:
             raise LedgerstoneError("a store of one tenant is needed: store.for_tenant(...)")
         self._store = store
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record, also of a session that another framework began."""
-        current = await self._faces.later(look(self._store, conversation_id))
+        current = await self._runner.run_async(look(self._store, conversation_id))
         _READ.set((self, conversation_id))
         return current.record
 
@@ -62,7 +62,7 @@ class LedgerConversationStore(ConversationStore):
             ids.check_id(scope, "scope")
         if limit is not None and limit < 1:
             return []
-        return await self._faces.later(records(self._store, scope, limit))
+        return await self._runner.run_async(records(self._store, scope, limit))
 
     async def write_record(
         self,
@@ -75,7 +75,7 @@ class LedgerConversationStore(ConversationStore):
         writing = Writing(self._store, record, new_entries, self._home())
         await self._write(writing, expected_revision)
 
-    @runs_later
+    @runs_async
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good, with its entries; a fork keeps its own copies of them."""
         for _ in range(TRIES):
@@ -103,7 +103,7 @@ class LedgerConversationStore(ConversationStore):
         if head_id is None or (limit is not None and limit < 1):
             return []
         work = entries.read(self._store, head_id, limit, self._home())
-        found = await self._faces.later(work)
+        found = await self._runner.run_async(work)
         if found is None:
             raise LookupError(f"no entry {head_id!r}")
         return found
@@ -115,7 +115,7 @@ class LedgerConversationStore(ConversationStore):
             raise LookupError(f"no entry {entry_id!r}")
         return found[0]
 
-    @runs_later
+    @runs_async
     async def _write(self, writing: Writing, expected: str | None) -> None:
         for _ in range(TRIES):
             current = await look(self._store, writing.id)

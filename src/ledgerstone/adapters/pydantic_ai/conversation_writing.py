@@ -13,7 +13,6 @@ from pydantic_ai.conversation_store import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai import conversation_entries as entries
 from ledgerstone.adapters.pydantic_ai.conversation_records import (
@@ -24,6 +23,7 @@ from ledgerstone.adapters.pydantic_ai.conversation_records import (
     stored,
 )
 from ledgerstone.adapters.pydantic_ai.sessions import APP, STEPS
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.api.turn import AsyncTurn
 from ledgerstone.api_sync.turn import Turn
 from ledgerstone.errors import BlobNotFound, InvalidValue, SessionDeleted, SessionNotFound

@@ -36,8 +36,8 @@ from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import AgentDepsT, RunContext
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai.sessions import APP
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.errors import ExecutionUnresolved, LedgerstoneError, Misuse
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease
@@ -54,7 +54,7 @@ class Task:
     """One stretch of durable work: operations are numbered in the order they are reached."""
 
     store: AnyStore
-    faces: Faces
+    runner: StoreRunner
     session: str
     lease: AnyLease | None
     repeat_unknown: bool
@@ -71,7 +71,7 @@ class Task:
         """
         self.reached[name] += 1
         call = f"{name}#{self.reached[name]}"
-        begun = await self.faces.later(self._begin(name, call, repeatable))
+        begun = await self.runner.run_async(self._begin(name, call, repeatable))
         if begun.status == "succeeded":
             self.replayed += 1
             return begun.result
@@ -82,11 +82,11 @@ class Task:
             told = f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]
             # The error of the operation is the one that helps; unwritten, it is unresolved.
             with suppress(LedgerstoneError):
-                await self.faces.later(self._finish(begun.id, error=told))
+                await self.runner.run_async(self._finish(begun.id, error=told))
             raise
         finally:
             _EXECUTION.reset(token)
-        await self.faces.later(self._finish(begun.id, result=result))
+        await self.runner.run_async(self._finish(begun.id, result=result))
         return result
 
     async def _begin(self, name: str, call: str, repeatable: bool) -> Execution:
@@ -181,7 +181,7 @@ class LedgerDurability(BaseDurabilityCapability[AgentDepsT]):
         tool_order: ToolOrder = "sequential",
     ) -> None:
         super().__init__(models=models, event_stream_handler=event_stream_handler, name=name)
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._tool_order: ToolOrder = tool_order
 
@@ -214,18 +214,18 @@ class LedgerDurability(BaseDurabilityCapability[AgentDepsT]):
         """
         name = ids.check_id(session, "session")
         await self._ensure(name)
-        task = Task(self._store, self._faces, name, lease, repeat_unknown)
+        task = Task(self._store, self._runner, name, lease, repeat_unknown)
         token = _TASK.set(task)
         try:
             yield task
         finally:
             _TASK.reset(token)
 
-    @runs_later
+    @runs_async
     async def _ensure(self, session: str) -> None:
         await of(self._store.sessions.ensure(session, app=APP))
 
-    @runs_later
+    @runs_async
     async def unknown(self, session: str) -> list[Execution]:
         """What was begun in a task and has no outcome."""
         found: list[Execution] = await of(self._store.executions.unresolved(session=session))

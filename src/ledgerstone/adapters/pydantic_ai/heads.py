@@ -24,11 +24,11 @@ from pydantic_ai.conversation import Conversation
 from pydantic_ai_harness.step_persistence.conversations import ConversationConflict
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
 from ledgerstone.adapters.native_bytes import Native
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
 from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, SessionReading, read_session
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.errors import RevisionMoved, SessionDeleted, SessionNotFound
 from ledgerstone.records.messages import Message

@@ -8,7 +8,7 @@ from inspect import isawaitable
 
 from pydantic_ai_harness.media import MediaContext, media_uri_for, parse_media_uri
 
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact
 
@@ -26,11 +26,11 @@ class LedgerMediaStore:
     """
 
     def __init__(self, store: AnyStore, *, public_url: Resolver | None = None) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._resolver = public_url
 
-    @runs_later
+    @runs_async
     async def put(self, data: bytes, *, context: MediaContext = EMPTY) -> str:
         """Keep bytes; answers media+sha256://<digest>."""
         uri = media_uri_for(data)
@@ -47,7 +47,7 @@ class LedgerMediaStore:
             await of(put())
         return uri
 
-    @runs_later
+    @runs_async
     async def get(self, uri: str, *, context: MediaContext = EMPTY) -> bytes:
         """The bytes; FileNotFoundError when there are none."""
         if await self._find(uri) is not None:
@@ -56,7 +56,7 @@ class LedgerMediaStore:
                 return data
         raise FileNotFoundError(f"media not found: {uri}")
 
-    @runs_later
+    @runs_async
     async def exists(self, uri: str, *, context: MediaContext = EMPTY) -> bool:
         return await self._find(uri) is not None
 
@@ -67,7 +67,7 @@ class LedgerMediaStore:
         found = self._resolver(uri, context)
         return await found if isawaitable(found) else found
 
-    @runs_later
+    @runs_async
     async def get_metadata(self, uri: str, *, context: MediaContext = EMPTY) -> Mapping[str, str]:
         """The metadata of the first put; FileNotFoundError when there was none."""
         found = await self._find(uri)

@@ -18,7 +18,6 @@ from pydantic_ai_harness.step_persistence.conversations import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, of, runs_later
 from ledgerstone.adapters.pydantic_ai import chains, summaries
 from ledgerstone.adapters.pydantic_ai.heads import (
     BranchState,
@@ -28,6 +27,7 @@ from ledgerstone.adapters.pydantic_ai.heads import (
     conflict_text,
 )
 from ledgerstone.adapters.pydantic_ai.sessions import APP, PAGE_MAX, pages
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, of, runs_async
 from ledgerstone.clock import SystemClock, to_datetime
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotFound, RevisionMoved
 from ledgerstone.records.sessions import Session
@@ -42,13 +42,13 @@ class LedgerSavedConversations:
     """
 
     def __init__(self, store: AnyStore, *, scope: str | None = None) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._heads = Heads(store, None if scope is None else ids.check_id(scope, "scope"))
 
     # --- whole conversations -----------------------------------------------------------------
 
-    @runs_later
+    @runs_async
     async def read(
         self, conversation_id: str, *, branch: str = "main"
     ) -> StoredConversation | None:
@@ -58,7 +58,7 @@ class LedgerSavedConversations:
         """
         return await self._read(conversation_id, branch)
 
-    @runs_later
+    @runs_async
     async def write(
         self, conversation: Conversation, *, expected_revision: str | None, branch: str = "main"
     ) -> StoredConversation:
@@ -104,7 +104,7 @@ class LedgerSavedConversations:
             branch=branch,
         )
 
-    @runs_later
+    @runs_async
     async def fork(
         self, conversation_id: str, *, at: str | None = None, new_id: str | None = None
     ) -> StoredConversation:
@@ -124,7 +124,7 @@ class LedgerSavedConversations:
         await self._heads.patch(made.id, lambda copy: copy.saved)
         return await self._read_made(made.id, "main")
 
-    @runs_later
+    @runs_async
     async def branch(
         self, conversation_id: str, name: str, *, at: str | None = None
     ) -> StoredConversation:
@@ -141,7 +141,7 @@ class LedgerSavedConversations:
             raise ConversationConflict(f"Nothing to branch from at {at!r}: {error}") from error
         return await self._read_made(conversation_id, name)
 
-    @runs_later
+    @runs_async
     async def records(self, *, limit: int | None = None) -> list[Session]:
         """The conversations in scope, those written last first."""
         if limit is not None and limit < 1:
@@ -153,7 +153,7 @@ class LedgerSavedConversations:
                 break
         return found[:limit]
 
-    @runs_later
+    @runs_async
     async def remove(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete it for good; ConversationConflict when it is not as it was read."""
         current = await self._heads.look(conversation_id)
@@ -161,7 +161,7 @@ class LedgerSavedConversations:
 
     # --- as SqliteConversationStore ----------------------------------------------------------
 
-    @runs_later
+    @runs_async
     async def save(
         self, *, summary: ConversationSummary, messages: Sequence[ModelMessage]
     ) -> ConversationSummary:
@@ -186,7 +186,7 @@ class LedgerSavedConversations:
         current = await self._heads.write(summary.id, natives, change, seen=seen, made=made)
         return summaries.of_state(current)
 
-    @runs_later
+    @runs_async
     async def get(self, *, conversation_id: str) -> SavedConversation:
         """One conversation; LookupError when there is none."""
         current = await self._heads.look(conversation_id, messages=True)
@@ -198,7 +198,7 @@ class LedgerSavedConversations:
             found = replace(found, message_count=len(messages))
         return SavedConversation(summary=found, messages=messages)
 
-    @runs_later
+    @runs_async
     async def listing(
         self, *, query: str = "", limit: int = 200, offset: int = 0, archived: bool | None = None
     ) -> list[ConversationSummary]:
@@ -207,7 +207,7 @@ class LedgerSavedConversations:
             raise ValueError("limit must be positive and offset nonnegative")
         return await summaries.listed(self._heads, query, limit, offset, archived)
 
-    @runs_later
+    @runs_async
     async def name(
         self,
         *,
@@ -236,7 +236,7 @@ class LedgerSavedConversations:
 
         return await self._heads.patch(naming.source.id, change) is not None and done
 
-    @runs_later
+    @runs_async
     async def set_archived(self, *, conversation_id: str, archived: bool) -> ConversationSummary:
         """Archive or bring back; LookupError when there is none."""
 
@@ -254,7 +254,7 @@ class LedgerSavedConversations:
             raise LookupError(f"No saved session: {conversation_id}")
         return summaries.of_state(current)
 
-    @runs_later
+    @runs_async
     async def delete(self, *, source: ConversationSummary) -> None:
         """Delete the revision that was read; ConversationConflict when it moved or is running."""
         ensure_inactive(source)

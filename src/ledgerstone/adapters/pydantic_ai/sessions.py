@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.codec import decode_json
 from ledgerstone.commands.sessions import GetDocument, GetDocuments, GetHead, GetSession
 from ledgerstone.records.sessions import Head, Session

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from pydantic_ai_harness.step_persistence import ContinuableSnapshot
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, each, of
 from ledgerstone.adapters.pydantic_ai import chains
 from ledgerstone.adapters.pydantic_ai.chains import Chain
 from ledgerstone.adapters.pydantic_ai.heads import REWRITE
 from ledgerstone.adapters.pydantic_ai.sessions import STEPS, Cache, steps_of
+from ledgerstone.adapters.sync_async import AnyStore, each, of
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, RevisionMoved

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic_ai_harness.step_persistence import RunRecord, StepEvent, ToolEffectRecord
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, of
+from ledgerstone.adapters.sync_async import AnyStore, of
 from ledgerstone.clock import to_us, wall_ns
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.runs import Run

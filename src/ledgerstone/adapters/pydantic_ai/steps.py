@@ -18,11 +18,11 @@ from pydantic_ai_harness.step_persistence import (
 )
 
 from ledgerstone import ids
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of, runs_later
 from ledgerstone.adapters.pydantic_ai import step_records
 from ledgerstone.adapters.pydantic_ai.sessions import APP, Cache
 from ledgerstone.adapters.pydantic_ai.snapshots import Snapshots
 from ledgerstone.adapters.pydantic_ai.step_records import ENDS, EVENT, RUN, event_order
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, each, of, runs_async
 from ledgerstone.errors import IncarnationMoved, InvalidValue, SessionNotFound
 from ledgerstone.records.nodes import Node
 from ledgerstone.records.runs import Run
@@ -48,13 +48,13 @@ class LedgerStepStore:
         user: str | None = None,
         max_snapshots_per_run: int | None = None,
     ) -> None:
-        self._faces = Faces(store)
+        self._runner = StoreRunner(store)
         self._store = store
         self._user = None if user is None else ids.check_id(user, "user")
         self._snapshots = Snapshots(store, branch, max_snapshots_per_run)
         self._sessions = Cache[str, str](RUNS_KEPT)
 
-    @runs_later
+    @runs_async
     async def register_run(self, record: RunRecord) -> None:
         """Write the run down; again, it is overwritten. A run stays in its conversation."""
         session = await self._ensured_session(record.run_id, record.conversation_id)
@@ -66,14 +66,14 @@ class LedgerStepStore:
         known = await of(self._store.runs.get(record.run_id))
         await of(self._store.runs.put(step_records.run_of(record, session, known)))
 
-    @runs_later
+    @runs_async
     async def get_run(self, *, run_id: str) -> RunRecord | None:
         found = await of(self._store.runs.get(run_id))
         if found is None or not step_records.is_ours(found):
             return None
         return step_records.record_of(found)
 
-    @runs_later
+    @runs_async
     async def list_runs(
         self, *, parent_run_id: str | None = None, conversation_id: str | None = None
     ) -> list[RunRecord]:
@@ -88,7 +88,7 @@ class LedgerStepStore:
                 found.append(record)
         return sorted(found, key=lambda record: record.started_at)
 
-    @runs_later
+    @runs_async
     async def append_event(self, event: StepEvent) -> None:
         """Add an event; one with an idempotency key that is there already changes nothing."""
         once = event.idempotency_key
@@ -102,7 +102,7 @@ class LedgerStepStore:
 
         await self._in_session(event.run_id, event.conversation_id, write)
 
-    @runs_later
+    @runs_async
     async def list_events(self, *, run_id: str) -> list[StepEvent]:
         """All events of a run, in the order they were added."""
         session = await self._session_of(run_id)
@@ -114,13 +114,13 @@ class LedgerStepStore:
         bodies.sort(key=lambda body: int(body["order"]))
         return [step_records.read_event(body) for body in bodies]
 
-    @runs_later
+    @runs_async
     async def save_snapshot(self, snapshot: ContinuableSnapshot) -> None:
         """Keep a point to go on from, in one commit; repeated saves are known by their key."""
         write = partial(self._snapshots.save, snapshot=snapshot)
         await self._in_session(snapshot.run_id, snapshot.conversation_id, write)
 
-    @runs_later
+    @runs_async
     async def latest_snapshot(
         self, *, run_id: str, include_interrupted: bool = False
     ) -> ContinuableSnapshot | None:
@@ -128,27 +128,27 @@ class LedgerStepStore:
         found = await self._kept(run_id, include_interrupted, 1)
         return found[-1] if found else None
 
-    @runs_later
+    @runs_async
     async def list_snapshots(
         self, *, run_id: str, include_interrupted: bool = False
     ) -> list[ContinuableSnapshot]:
         """What is kept of a run, in the order it was saved."""
         return await self._kept(run_id, include_interrupted, None)
 
-    @runs_later
+    @runs_async
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Write down what became of a tool call; the last record of a call counts."""
         write = partial(step_records.record_effect, self._store, told=record)
         await self._in_session(record.run_id, None, write)
 
-    @runs_later
+    @runs_async
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
         session = await self._session_of(run_id)
         if session is None:
             return None
         return await step_records.effect_of_call(self._store, session, run_id, tool_call_id)
 
-    @runs_later
+    @runs_async
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """Calls that began and did not end: after a crash nobody knows what they did."""
         found = await step_records.effects_of_run(self._store, ids.check_id(run_id, "run_id"))

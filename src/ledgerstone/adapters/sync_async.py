@@ -39,7 +39,7 @@ async def each(found: Iterable[T] | AsyncIterator[T]) -> AsyncIterator[T]:
         yield one
 
 
-class Faces:
+class StoreRunner:
     """Runs coroutines over a store for sync and async callers."""
 
     def __init__(self, store: AnyStore) -> None:
@@ -50,7 +50,7 @@ class Faces:
         if not self._blocking:
             self._loop = _running()
 
-    async def later(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_async(self, work: Coroutine[Any, Any, T]) -> T:
         """For an async caller: the loop goes on while the store works."""
         if self._blocking:
             try:
@@ -66,7 +66,7 @@ class Faces:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    def now(self, work: Coroutine[Any, Any, T]) -> T:
+    def run_sync(self, work: Coroutine[Any, Any, T]) -> T:
         """For a blocking caller; Misuse on the async store's loop, which would wait for itself."""
         if self._blocking:
             return run_now(work)
@@ -80,20 +80,20 @@ class Faces:
 
 
 class _OverStore(Protocol):
-    _faces: Faces
+    _runner: StoreRunner
 
 
 S = TypeVar("S", bound=_OverStore)
 
 
-def runs_later(
+def runs_async(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Make a method that awaits `of(...)` one for async callers: see `Faces.later`."""
+    """Make a method that awaits `of(...)` one for async callers: see `StoreRunner.run_async`."""
 
     @wraps(method)
     async def run(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return await self._faces.later(method(self, *args, **options))
+        return await self._runner.run_async(method(self, *args, **options))
 
     return run
 

@@ -14,7 +14,7 @@ import pytest
 
 from ledgerstone import AsyncStore, Store, user
 from ledgerstone.adapters import versions
-from ledgerstone.adapters.faces import AnyStore, Faces, each, of
+from ledgerstone.adapters.sync_async import AnyStore, StoreRunner, each, of
 from ledgerstone.adapters.versions import require
 from ledgerstone.errors import InvalidValue, Misuse, NotSupported
 from tests.adapters.conftest import opened
@@ -27,13 +27,13 @@ async def work(store: AnyStore) -> list[str]:
 
 
 def test_blocking_caller(adapter_store: Store) -> None:
-    assert Faces(adapter_store).now(work(adapter_store)) == ["a", "b"]
+    assert StoreRunner(adapter_store).run_sync(work(adapter_store)) == ["a", "b"]
 
 
 def test_async_caller(store_url: str, colour: str) -> None:
     async def go() -> None:
         async with opened(store_url, colour) as store:
-            assert await Faces(store).later(work(store)) == ["a", "b"]
+            assert await StoreRunner(store).run_async(work(store)) == ["a", "b"]
 
     asyncio.run(go())
 
@@ -41,10 +41,10 @@ def test_async_caller(store_url: str, colour: str) -> None:
 def test_blocking_caller_in_a_thread_beside_the_loop(store_url: str) -> None:
     async def go() -> None:
         async with AsyncStore.open(store_url) as store:
-            faces = Faces(store)
-            assert await asyncio.to_thread(lambda: faces.now(work(store))) == ["a", "b"]
+            runner = StoreRunner(store)
+            assert await asyncio.to_thread(lambda: runner.run_sync(work(store))) == ["a", "b"]
             with pytest.raises(Misuse, match="event loop in another thread"):
-                faces.now(work(store))
+                runner.run_sync(work(store))
 
     asyncio.run(go())
 
@@ -57,7 +57,7 @@ def test_cancelled_before_a_thread_was_free() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         busy = asyncio.ensure_future(asyncio.to_thread(free.wait, 10))
         asked = work(store)
-        waiting = asyncio.ensure_future(Faces(store).later(asked))
+        waiting = asyncio.ensure_future(StoreRunner(store).run_async(asked))
         await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -72,7 +72,7 @@ def test_cancelled_before_a_thread_was_free() -> None:
 
 def test_not_a_store() -> None:
     with pytest.raises(InvalidValue, match="an open store"):
-        Faces("agent.db")  # type: ignore[arg-type]
+        StoreRunner("agent.db")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
