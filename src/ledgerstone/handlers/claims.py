@@ -1,32 +1,41 @@
-"""Claims: owning batches for a while, and what becomes of them."""
+"""Claims: owning batches for a while, taking a session with work, and what becomes of both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, ParkClaim, RenewClaim
+from ledgerstone.commands.work import (
+    AbandonClaim,
+    ClaimWork,
+    FailClaim,
+    ParkClaim,
+    RenewClaim,
+    TakeWork,
+)
 from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch, WorkInterrupted
-from ledgerstone.handlers.dead_work import bury
-from ledgerstone.handlers.ended_work import end
 from ledgerstone.handlers.executions import need_execution
-from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import (
     first_parked,
     lines_of,
+    next_ready,
     settle_claimed,
+    settle_lines,
     settle_queues,
     settle_ready,
 )
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.work import claimed_rows, stored
-from ledgerstone.records.work import Batch, Claim
+from ledgerstone.handlers.work import bury, claimed_rows, end, stored
+from ledgerstone.records.work import Batch, Claim, Taken
 from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_alive, check_fence
 from ledgerstone.rules.parking import parked, woken
 from ledgerstone.rules.work import (
+    TAKE_ROUNDS,
     Choice,
     Wanted,
     WorkRow,
@@ -35,16 +44,19 @@ from ledgerstone.rules.work import (
     choose,
     claim_of,
     claimed,
+    claiming_of,
     failed,
+    grant,
     is_claimable,
+    later_us,
     new_claim,
     owns,
     spent_reason,
     wanted_by,
 )
-from ledgerstone.tables.sessions import Head
+from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
-from ledgerstone.tables.work import WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
+from ledgerstone.tables.work import READY, WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
 
 Settling: TypeAlias = AbandonClaim | FailClaim | ParkClaim
 
@@ -224,3 +236,43 @@ async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
     rows = await _put_back(tx, command, head, rows)
     await settle_ready(tx, head)
     return [batch_of(command.session, row) for row in rows]
+
+
+@handles(TakeWork)
+async def take_work(tx: Tx, command: TakeWork) -> Taken | None:
+    """The first session in the line that has something to do and no owner."""
+    for _ in range(TAKE_ROUNDS if command.max_batches else 0):
+        line = await next_ready(tx, command.tenant, command.queue)
+        if line is None:
+            return None
+        head = await tx.get(HEADS, line.number)
+        if head is None or head.deleted_us is not None:
+            tx.delete(READY, line.number, line.queue)
+            continue
+        later = later_us(line.due_us, head)
+        if later > line.due_us:
+            # It was held since it was put into the line: then it is due when that ends.
+            tx.put(READY, replace(line, due_us=later))
+            continue
+        taken = await _take(tx, command, copy(head), line)
+        if taken is not None:
+            return taken
+    return None
+
+
+async def _take(tx: Tx, command: TakeWork, head: Head, line: ReadyRow) -> Taken | None:
+    row = await tx.get(SESSIONS, line.number)
+    if row is None:
+        tx.delete(READY, line.number, line.queue)
+        return None
+    granted = copy(head)
+    claiming = claiming_of(command, row.id)
+    lease = grant(granted, command, row.id, tx.now_us)
+    choice = await choose_work(tx, granted, wanted_by(claiming), [line])
+    if not choice.group:
+        await settle_lines(tx, head, [line])
+        return None
+    save_head(tx, granted)
+    claim = own(tx, granted, choice.group, new_claim(claiming, granted.fence, tx.now_us))
+    await settle_claimed(tx, granted, choice, [line])
+    return Taken(lease, claim)

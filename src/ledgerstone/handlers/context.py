@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.handlers.heads import find_head
-from ledgerstone.handlers.messages import is_live_message, messages_of, read_path, row_of
-from ledgerstone.handlers.nodes import node_by_id
-from ledgerstone.handlers.paths import Stretch, end_of, stretches, tip_of
+from ledgerstone.handlers.messages import messages_of
+from ledgerstone.handlers.nodes import (
+    Stretch,
+    end_of,
+    is_live_message,
+    node_by_id,
+    read_path,
+    row_of,
+    stretches,
+    tip_of,
+)
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.context import CompactionPoint, ContextRows
 from ledgerstone.records.messages import Message

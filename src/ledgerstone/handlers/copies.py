@@ -10,11 +10,17 @@ from msgspec.structs import replace
 from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
 from ledgerstone.handlers.heads import need_head, save_head
-from ledgerstone.handlers.history import chain_node
-from ledgerstone.handlers.nodes import add_nodes, node_by_id, nodes_between
-from ledgerstone.handlers.paths import USER, stretches, tip_of
+from ledgerstone.handlers.nodes import (
+    USER,
+    add_nodes,
+    chain_node,
+    node_by_id,
+    nodes_between,
+    stretches,
+    tip_of,
+)
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
+from ledgerstone.handlers.runs import run_names
 from ledgerstone.handlers.sessions import insert_session, session_of
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.sessions import Session

@@ -18,9 +18,9 @@ from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, Ticket
 from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import find_head, need_head
-from ledgerstone.handlers.parking import wake
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.tickets import check_still_asked, find_ticket, load_missing
+from ledgerstone.handlers.work import wake
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.tickets import Ticket
 from ledgerstone.rules import executions as rules

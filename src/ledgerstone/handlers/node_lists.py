@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from ledgerstone.commands.nodes import ListNodes
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.messages import Row, read_between
 from ledgerstone.handlers.node_reads import AnyNode, NodeContent, nodes_of, of_tenant
-from ledgerstone.handlers.nodes import columns_between, node_at, nodes_between
+from ledgerstone.handlers.nodes import Row, columns_between, node_at, nodes_between, read_between
 from ledgerstone.handlers.notes import number_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE, Node

@@ -1,19 +1,40 @@
-"""Nodes of every kind: one, found by id, listed, along a path; and values."""
+"""Nodes of every kind: one, found by id, along a path, what two branches have; and values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from ledgerstone.commands.nodes import FindNodes, GetNode, GetValues, ReadPath
-from ledgerstone.handlers.heads import find_head
-from ledgerstone.handlers.messages import COLUMNS, Row, read_path, with_parents
-from ledgerstone.handlers.nodes import node_by_id, nodes_with_id
+from ledgerstone.commands.nodes import (
+    DiffBranches,
+    FindNodes,
+    GetNode,
+    GetValues,
+    ListBranches,
+    ReadPath,
+)
+from ledgerstone.errors import BranchNotFound
+from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.messages import with_parents
+from ledgerstone.handlers.nodes import (
+    COLUMNS,
+    MAIN,
+    Row,
+    Stretch,
+    effective,
+    end_of,
+    id_at,
+    node_by_id,
+    nodes_with_id,
+    read_path,
+    stretches,
+    tip_of,
+)
 from ledgerstone.handlers.notes import notes_of, number_of, split_refs, values_of
-from ledgerstone.handlers.paths import Stretch, end_of, stretches
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
-from ledgerstone.records.nodes import MESSAGE, Node, Note
+from ledgerstone.handlers.runs import run_names
+from ledgerstone.handlers.sessions import named_branches
+from ledgerstone.records.nodes import MESSAGE, Branch, Diff, Node, Note
 from ledgerstone.rules.bodies import read_any, read_meta
 from ledgerstone.tables.graph import NodeRow
 from ledgerstone.tables.sessions import SESSIONS, Head
@@ -168,3 +189,49 @@ async def get_values(tx: Tx, query: GetValues) -> dict[str, bytes]:
     """Values by digest."""
     number = await number_of(tx, query.tenant, query.session)
     return {} if number is None else await values_of(tx, number, query.digests)
+
+
+@handles(ListBranches)
+async def list_branches(tx: Tx, query: ListBranches) -> list[Branch]:
+    """Main first, then the others by name."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    main = Branch(MAIN, await id_at(tx, head.number, head.tip), head.tip_seq)
+    return [main, *(await named_branches(tx, head) if head.named else ())]
+
+
+@handles(DiffBranches)
+async def diff_branches(tx: Tx, query: DiffBranches) -> Diff:
+    """The last live common node, and what only each branch has."""
+    head = await need_head(tx, query.tenant, query.session)
+    a = await _path(tx, head, query.a)
+    b = await _path(tx, head, query.b)
+    common, above = await effective(tx, head, _last_common(a, b))
+    return Diff(
+        await id_at(tx, head.number, common),
+        await read_path_nodes(tx, head, query.session, a, after_seq=above),
+        await read_path_nodes(tx, head, query.session, b, after_seq=above),
+    )
+
+
+async def _path(tx: Tx, head: Head, branch: str) -> list[Stretch]:
+    tip = await tip_of(tx, head, branch)
+    if tip is None:
+        raise BranchNotFound(branch)
+    return await stretches(tx, head, tip[0])
+
+
+def _last_common(a: list[Stretch], b: list[Stretch]) -> int:
+    """The highest ord that is on both paths; 0 when there is none."""
+    x = y = 0
+    while x < len(a) and y < len(b):
+        common = min(a[x].last, b[y].last)
+        if common >= max(a[x].first, b[y].first):
+            return common
+        # The stretch that begins higher is wholly above the other one.
+        if a[x].first > b[y].first:
+            x += 1
+        else:
+            y += 1
+    return 0

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from ledgerstone.commands.artifacts import Owner
 from ledgerstone.commands.sessions import PurgeSession, SweepPurged
 from ledgerstone.errors import RevisionMoved
-from ledgerstone.handlers.budgets import forget_sums
 from ledgerstone.handlers.embeddings import drop_session_vectors
-from ledgerstone.handlers.families import part_from_children
-from ledgerstone.handlers.heads import find_head
+from ledgerstone.handlers.heads import find_head, part_from_children
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.usage import forget_sums
 from ledgerstone.records.sessions import Receipt
 from ledgerstone.rules.artifacts import scope_of
 from ledgerstone.rules.chain import GENESIS

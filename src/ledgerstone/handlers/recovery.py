@@ -10,7 +10,7 @@ from ledgerstone.handlers.executions import list_executions
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.notes import list_drafts
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import find_run, read_run
+from ledgerstone.handlers.runs import find_run, read_run
 from ledgerstone.handlers.tickets import list_tickets
 from ledgerstone.handlers.work import list_work
 from ledgerstone.records.recovery import Recovery

@@ -17,13 +17,18 @@ from ledgerstone.commands.sessions import (
     UpdateSession,
 )
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
-from ledgerstone.handlers.budgets import change_user
-from ledgerstone.handlers.families import check_parent, part_from_children
-from ledgerstone.handlers.heads import find_head, find_session, need_session, save_head
-from ledgerstone.handlers.nodes import id_at
-from ledgerstone.handlers.paths import effective
+from ledgerstone.handlers.heads import (
+    check_parent,
+    find_head,
+    find_session,
+    need_session,
+    part_from_children,
+    save_head,
+)
+from ledgerstone.handlers.nodes import effective, id_at
 from ledgerstone.handlers.ready import restore_ready
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.usage import change_user
 from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import STATUSES, Cause, Session
 from ledgerstone.rules.guard import check_alive

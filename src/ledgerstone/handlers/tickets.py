@@ -26,8 +26,7 @@ from ledgerstone.errors import (
 from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import save_head
-from ledgerstone.handlers.nodes import node_by_id
-from ledgerstone.handlers.paths import stretches
+from ledgerstone.handlers.nodes import node_by_id, stretches
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.sessions import Page

@@ -14,7 +14,7 @@ from ledgerstone.errors import CopyConflict, Corrupt, InvalidValue, SessionNotFo
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.nodes import add_nodes, taken_node
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import read_run
+from ledgerstone.handlers.runs import read_run
 from ledgerstone.handlers.transfer_out import session_rows, tenant_rows
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules

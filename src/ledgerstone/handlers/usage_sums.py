@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.handlers.families import descendants
+from ledgerstone.handlers.heads import descendants
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.stats import UsageSum
 from ledgerstone.rules import usage as rules

@@ -10,11 +10,16 @@ from msgspec.structs import replace
 from ledgerstone.commands.blobs import CheckRoots
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.handlers.heads import find_head, save_head
-from ledgerstone.handlers.history import row_commitment
-from ledgerstone.handlers.nodes import columns_between, erase_node, hide_node, nodes_between
+from ledgerstone.handlers.nodes import (
+    columns_between,
+    erase_node,
+    hide_node,
+    nodes_between,
+    row_commitment,
+)
 from ledgerstone.handlers.notes import split_refs
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
+from ledgerstone.handlers.runs import run_names
 from ledgerstone.records.reports import Vacuumed
 from ledgerstone.rules.checkpoints import checkpoint_refs
 from ledgerstone.tables.graph import AMENDMENTS, BRANCHES, CONTENTS, NOTES, NodeRow

@@ -1,24 +1,179 @@
-"""The per-session queue: enqueue, cancel, list, and what a commit does to it."""
+"""The queue of a session: enqueue, cancel, interrupt, park; and what became of its batches."""
 
 from __future__ import annotations
 
-from msgspec.structs import astuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import astuple, replace
 
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
-from ledgerstone.errors import AlreadyExists, ClaimLost, Corrupt
-from ledgerstone.handlers.commits import Commit
-from ledgerstone.handlers.ended_work import end
+from ledgerstone.commands.work import (
+    CancelWork,
+    CountWork,
+    DropDead,
+    EnqueueWork,
+    InterruptWork,
+    ListDead,
+    ListEnded,
+    ListPrunable,
+    ListWork,
+    NewBatch,
+    PruneWork,
+    ReplayWork,
+)
+from ledgerstone.errors import AlreadyExists, BatchNotFound, ClaimLost, Corrupt
 from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
 from ledgerstone.handlers.registry import handles
-from ledgerstone.records.work import Batch, OnDuplicate
+from ledgerstone.records.sessions import Page
+from ledgerstone.records.work import (
+    END_STATES,
+    Batch,
+    DeadBatch,
+    EndedBatch,
+    EndState,
+    Interrupted,
+    OnDuplicate,
+    WorkCounts,
+)
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.work import WorkRow, batch_of, has_live_claim, new_row, owns
-from ledgerstone.tables.sessions import Head
+from ledgerstone.rules.parking import claim_of, woken
+from ledgerstone.rules.work import (
+    WorkRow,
+    batch_of,
+    dead_batch,
+    dead_body,
+    ended_batch,
+    has_live_claim,
+    new_row,
+    owns,
+    revived,
+)
+from ledgerstone.tables.sessions import SESSIONS, Head
+from ledgerstone.tables.table import Index
 from ledgerstone.tables.transaction import Tx
-from ledgerstone.tables.work import WORK, WORK_BY_CLAIM, WORK_BY_ID, WORK_BY_SOURCE
+from ledgerstone.tables.work import (
+    DEAD_WORK_BY_ID,
+    ENDED_WORK,
+    ENDED_WORK_BY_SESSION,
+    ENDED_WORK_BY_TIME,
+    WORK,
+    WORK_BY_CLAIM,
+    WORK_BY_ID,
+    WORK_BY_SOURCE,
+    WORK_PARKED,
+    WORK_SUMS,
+    WORK_SUMS_OF_TENANT,
+    EndedWorkRow,
+    WorkSumsRow,
+)
 from ledgerstone.tables.work import WorkRow as StoredRow
+
+if TYPE_CHECKING:
+    from ledgerstone.handlers.commits import Commit
+
+R = TypeVar("R")
+
+
+def end(
+    tx: Tx, of: tuple[str, str], head: Head, rows: Sequence[WorkRow], state: EndState, reason: str
+) -> None:
+    """Move batches from the queue to what ended; `of` is tenant and session."""
+    tenant, session = of
+    ended = []
+    for row in rows:
+        tx.delete(WORK, head.number, row.seq)
+        body = dead_body(session, row)
+        ended.append(
+            EndedWorkRow(head.number, row.seq, tenant, row.id, state, tx.now_us, reason, body)
+        )
+    tx.insert(ENDED_WORK, ended)
+    _count(tx, tenant, head.number, state, len(ended))
+
+
+def forget(tx: Tx, row: EndedWorkRow) -> None:
+    """Remove the record of a batch."""
+    tx.delete(ENDED_WORK, row.number, row.seq)
+    _count(tx, row.tenant, row.number, row.state, -1)
+
+
+def _count(tx: Tx, tenant: str, number: int, state: str, more: int) -> None:
+    change: dict[str, Any] = {state: more}
+    tx.add(WORK_SUMS, WorkSumsRow(number, tenant, **change))
+
+
+@handles(ListEnded)
+async def list_ended(tx: Tx, query: ListEnded) -> Page[EndedBatch]:
+    """Batches that ended in a state, oldest first."""
+    return await ended_page(tx, query, query.state, _record)
+
+
+def _record(row: EndedWorkRow) -> EndedBatch:
+    return ended_batch(row.id, row.body, row.state, row.reason, row.ended_us)
+
+
+async def ended_page(
+    tx: Tx, query: ListEnded | ListDead, state: EndState, record: Callable[[EndedWorkRow], R]
+) -> Page[R]:
+    """A page of what ended in a state, of one session or of all."""
+    index: Index[EndedWorkRow] = ENDED_WORK_BY_TIME
+    owner: tuple[str | int, str] = (query.tenant, state)
+    if query.session is not None:
+        head = await find_head(tx, query.tenant, query.session)
+        index, owner = ENDED_WORK_BY_SESSION, (0 if head is None else head.number, state)
+    total = None
+    if query.total:
+        total = len(await tx.scan_columns(index, ("id",), *owner))
+    end = query.offset + query.limit
+    rows = await tx.scan(index, *owner, after=query.after, limit=end + 1)
+    items = [record(row) for row in rows[query.offset : end]]
+    return Page(items, len(rows) > end, None, total)
+
+
+@handles(CountWork)
+async def count_work(tx: Tx, query: CountWork) -> WorkCounts:
+    """Ended batches by state."""
+    rows: list[WorkSumsRow] = []
+    if query.session is None:
+        rows = await tx.scan(WORK_SUMS_OF_TENANT, query.tenant)
+    else:
+        head = await find_head(tx, query.tenant, query.session)
+        row = None if head is None else await tx.get(WORK_SUMS, head.number)
+        rows = [] if row is None else [row]
+    return WorkCounts(**{name: sum(getattr(row, name) for row in rows) for name in WORK_SUMS.sums})
+
+
+@handles(ListPrunable)
+async def list_prunable(tx: Tx, query: ListPrunable) -> list[str]:
+    """Sessions with batches that ended before a moment."""
+    numbers: set[int] = set()
+    for state in END_STATES:
+        found = await tx.scan_columns(
+            ENDED_WORK_BY_TIME, ("number",), query.tenant, state,
+            before=(query.before_us,), limit=query.limit,
+        )  # fmt: skip
+        numbers.update(number for (number,) in found)
+    rows = await tx.get_many(SESSIONS, [(number,) for number in sorted(numbers)])
+    return [row.id for row in rows if row is not None]
+
+
+@handles(PruneWork)
+async def prune_work(tx: Tx, command: PruneWork) -> int:
+    """Forget what ended before a moment, a deleted session's too."""
+    head = await find_head(tx, command.tenant, command.session)
+    if head is None:
+        return 0
+    left, before = command.limit, (command.before_us,)
+    for state in END_STATES:
+        rows = await tx.scan(ENDED_WORK_BY_SESSION, head.number, state, before=before, limit=left)
+        for row in rows:
+            forget(tx, row)
+        left -= len(rows)
+        if not left:
+            break
+    return command.limit - left
+
 
 _FIELDS = len(WorkRow.__struct_fields__)
 
@@ -132,3 +287,94 @@ async def list_work(tx: Tx, query: ListWork) -> list[Batch]:
     if query.order == "priority":
         rows.sort(key=lambda row: row.place)
     return [batch_of(query.session, row) for row in rows]
+
+
+async def bury(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow, reason: str) -> None:
+    """Move a batch from the queue to the dead letters, over an earlier one of the same id."""
+    for old in await tx.scan(DEAD_WORK_BY_ID, of[0], row.id, head.number):
+        forget(tx, old)
+    end(tx, of, head, [row], "dead", reason)
+
+
+@handles(ReplayWork)
+async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
+    """A dead batch goes to the end of its queue again, as if it were new."""
+    row = await _find_dead(tx, command.tenant, command.batch)
+    if row is None:
+        raise BatchNotFound(command.batch)
+    batch = _dead_record(row).batch
+    head = await need_head(tx, command.tenant, batch.session)
+    check_alive(batch.session, head)
+    if await tx.fresh(WORK_BY_ID, [(head.number, batch.id)]) is not None:
+        raise AlreadyExists(batch.id)
+    twin = None
+    if batch.source_key is not None:
+        twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
+    forget(tx, row)
+    queued = await add_batch(tx, command.tenant, head, revived(batch, keyed=twin is None))
+    save_head(tx, head)
+    return queued
+
+
+@handles(DropDead)
+async def drop_dead(tx: Tx, command: DropDead) -> bool:
+    """Forget a dead batch."""
+    row = await _find_dead(tx, command.tenant, command.batch)
+    if row is not None:
+        forget(tx, row)
+    return row is not None
+
+
+async def _find_dead(tx: Tx, tenant: str, id: str) -> EndedWorkRow | None:
+    """A dead batch by its id: of the oldest session, should several have one."""
+    found = await tx.scan(DEAD_WORK_BY_ID, tenant, id, limit=1)
+    return found[0] if found else None
+
+
+@handles(ListDead)
+async def list_dead(tx: Tx, query: ListDead) -> Page[DeadBatch]:
+    """Dead letters, oldest first."""
+    return await ended_page(tx, query, "dead", _dead_record)
+
+
+def _dead_record(row: EndedWorkRow) -> DeadBatch:
+    return dead_batch(row.id, row.body, row.reason, row.ended_us)
+
+
+@handles(InterruptWork)
+async def interrupt_work(tx: Tx, command: InterruptWork) -> Interrupted:
+    """Supersede what nobody works on, and mark the rest as not to be given out again."""
+    head = await need_head(tx, command.tenant, command.session)
+    check_alive(command.session, head)
+    rows = await tx.scan(WORK.primary, head.number)
+    running = [row for row in rows if has_live_claim(row, head, tx.now_us)]
+    pending = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+    end(tx, (command.tenant, command.session), head, pending, "superseded", command.reason)
+    running = [replace(row, superseded=command.reason) for row in running]
+    for row in running:
+        tx.put(WORK, row)
+    sums = await tx.get(WORK_SUMS, head.number)
+    tx.add(WORK_SUMS, WorkSumsRow(head.number, command.tenant, epoch=1))
+    await settle_ready(tx, head)
+    return Interrupted(
+        session=command.session,
+        epoch=1 if sums is None else sums.epoch + 1,
+        superseded=len(pending),
+        running=[batch_of(command.session, row) for row in running],
+    )
+
+
+async def wake(tx: Tx, head: Head, execution: str | None = None) -> None:
+    """What waits for an execution, or for any of the session, can be claimed again."""
+    if not head.enqueued:
+        return
+    rows: list[WorkRow]
+    if execution is None:
+        rows = [*await tx.scan(WORK_PARKED, head.number)]
+    else:
+        rows = await claimed_rows(tx, head, claim_of(execution))
+    rows = [row for row in rows if row.waiting_for is not None]
+    for row in rows:
+        tx.put(WORK, stored(tx, head, woken(row, tx.now_us)))
+    if rows:
+        await settle_ready(tx, head)

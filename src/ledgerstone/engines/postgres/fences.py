@@ -1,4 +1,4 @@
-"""Raising the fences of a whole tenant in a few statements; handlers/fences.py is the reference."""
+"""Raising the fences of a whole tenant in a few statements; handlers/leases.py is the reference."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ledgerstone.engines.session_lists import count_sessions, list_sessions, lis
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.registry import Handler
-from ledgerstone.handlers.run_rows import read_run
+from ledgerstone.handlers.runs import read_run
 from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
