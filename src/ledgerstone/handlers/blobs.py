@@ -73,7 +73,6 @@ async def first_fitting(
 
 @handles(commands.BeginUpload)
 async def begin_upload(tx: Tx, command: commands.BeginUpload) -> Upload:
-    """Remember the key before there are bytes; the first row of a key stays."""
     row = await tx.get(UPLOADS, command.tenant, command.key)
     if row is None:
         row = UploadRow(command.tenant, command.key, command.place, tx.now_us)
@@ -83,7 +82,6 @@ async def begin_upload(tx: Tx, command: commands.BeginUpload) -> Upload:
 
 @handles(commands.PutChunk)
 async def put_chunk(tx: Tx, command: commands.PutChunk) -> None:
-    """One piece; only while its upload may still be finished."""
     upload = await tx.get(UPLOADS, command.tenant, command.key)
     if upload is None or upload.leaving:
         raise BlobNotFound(command.key)
@@ -92,7 +90,6 @@ async def put_chunk(tx: Tx, command: commands.PutChunk) -> None:
 
 @handles(commands.FinishUpload)
 async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
-    """The upload becomes the blob, unless there is one with the same content."""
     tenant, ref = command.tenant, command.ref
     stored = await _touch(tx, tenant, ref, command.media_type)
     if stored is not None and stored.key != command.instead_of:
@@ -120,7 +117,6 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
 
 @handles(commands.CondemnUpload)
 async def condemn_upload(tx: Tx, command: commands.CondemnUpload) -> Upload | None:
-    """From here on nobody can finish it; its age begins anew."""
     row = await tx.get(UPLOADS, command.tenant, command.key)
     if row is None or row.created_us > command.before_us:
         return None
@@ -144,14 +140,12 @@ async def forget_upload(tx: Tx, command: commands.ForgetUpload) -> bool:
 
 @handles(commands.TouchBlob)
 async def touch_blob(tx: Tx, command: commands.TouchBlob) -> Blob | None:
-    """The collector has to wait anew."""
     row = await _touch(tx, command.tenant, command.ref, command.media_type)
     return None if row is None else _blob(row)
 
 
 @handles(commands.DropBlob)
 async def drop_blob(tx: Tx, command: commands.DropBlob) -> Upload | None:
-    """What nothing refers to becomes an upload on its way out."""
     key = (command.tenant, command.ref)
     row = await tx.get(BLOBS, *key)
     if row is None or row.touched_us > command.before_us:
@@ -165,28 +159,24 @@ async def drop_blob(tx: Tx, command: commands.DropBlob) -> Upload | None:
 
 @handles(commands.GetBlob)
 async def get_blob(tx: Tx, query: commands.GetBlob) -> Blob | None:
-    """One blob."""
     row = await tx.get(BLOBS, query.tenant, query.ref)
     return None if row is None else _blob(row)
 
 
 @handles(commands.ReadChunk)
 async def read_chunk(tx: Tx, query: commands.ReadChunk) -> bytes | None:
-    """One piece."""
     row = await tx.get(CHUNKS, query.tenant, query.key, query.n)
     return None if row is None else row.data
 
 
 @handles(commands.ListBlobs)
 async def list_blobs(tx: Tx, query: commands.ListBlobs) -> list[Blob]:
-    """All of them, by ref."""
     rows = await tx.scan(BLOBS.primary, query.tenant, after=(query.after,), limit=query.limit)
     return [_blob(row) for row in rows]
 
 
 @handles(commands.ListUnreferenced)
 async def list_unreferenced(tx: Tx, query: commands.ListUnreferenced) -> list[Blob]:
-    """What a collector may drop: no artifact, no commit and no young intent names it; by ref."""
 
     async def fitting(rows: list[BlobRow]) -> list[BlobRow]:
         rows = [row for row in rows if row.touched_us <= query.before_us]
@@ -222,7 +212,6 @@ async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str
 
 @handles(commands.ListUploads)
 async def list_uploads(tx: Tx, query: commands.ListUploads) -> list[Upload]:
-    """Old uploads, by key."""
 
     async def fitting(rows: list[UploadRow]) -> list[UploadRow]:
         return [row for row in rows if row.created_us <= query.before_us]
@@ -234,7 +223,6 @@ async def list_uploads(tx: Tx, query: commands.ListUploads) -> list[Upload]:
 
 @handles(commands.CountBlobs)
 async def count_blobs(tx: Tx, query: commands.CountBlobs) -> BlobCounts:
-    """How many there are, and how much names bytes."""
     tenant = query.tenant
     blobs = await tx.scan_columns(BLOBS.primary, ("ref", "size_bytes"), tenant)
     uploads = await tx.scan_columns(UPLOADS.primary, ("key",), tenant)
@@ -301,7 +289,6 @@ def _upload(row: UploadRow) -> Upload:
 
 @handles(RecordIntent)
 async def record_intent(tx: Tx, command: RecordIntent) -> Attachment:
-    """Remember that bytes will come; the first intent stays."""
     key = (command.tenant, command.session, command.id)
     row = await tx.get(ATTACHMENTS, *key)
     if row is None:
@@ -312,7 +299,6 @@ async def record_intent(tx: Tx, command: RecordIntent) -> Attachment:
 
 @handles(CommitAttachments)
 async def commit_attachments(tx: Tx, command: CommitAttachments) -> list[Attachment]:
-    """Stamp those that are known."""
     rows = await stamp(tx, command.tenant, command.session, command.ids, tx.now_us)
     return [_attachment(row) for row in rows]
 
@@ -334,7 +320,6 @@ async def stamp(
 
 @handles(ForgetAttachment)
 async def forget_attachment(tx: Tx, command: ForgetAttachment) -> bool:
-    """Remove the row; False when there was none."""
     key = (command.tenant, command.session, command.id)
     row = await tx.get(ATTACHMENTS, *key)
     if row is None:
@@ -348,21 +333,18 @@ async def forget_attachment(tx: Tx, command: ForgetAttachment) -> bool:
 
 @handles(GetAttachment)
 async def get_attachment(tx: Tx, query: GetAttachment) -> Attachment | None:
-    """One row."""
     row = await tx.get(ATTACHMENTS, query.tenant, query.session, query.id)
     return None if row is None else _attachment(row)
 
 
 @handles(ListUncommitted)
 async def list_uncommitted(tx: Tx, query: ListUncommitted) -> list[Attachment]:
-    """Intents that no commit used, oldest first."""
     rows = await tx.scan(ATTACHMENTS_OPEN, query.tenant, before=(query.cutoff_us + 1,))
     return [_attachment(row) for row in rows]
 
 
 @handles(ListAttachments)
 async def list_attachments(tx: Tx, query: ListAttachments) -> list[Attachment]:
-    """All of a session, by age."""
     rows = await tx.scan(ATTACHMENTS.primary, query.tenant, query.session)
     return [_attachment(row) for row in sorted(rows, key=attrgetter("intent_us", "id"))]
 

@@ -8,14 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.work import (
-    AbandonClaim,
-    ClaimWork,
-    FailClaim,
-    ParkClaim,
-    RenewClaim,
-    TakeWork,
-)
+from ledgerstone.commands import work as commands
 from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch, WorkInterrupted
 from ledgerstone.handlers.executions import need_execution
 from ledgerstone.handlers.heads import find_head, need_head, save_head
@@ -58,15 +51,14 @@ from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import READY, WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
 
-Settling: TypeAlias = AbandonClaim | FailClaim | ParkClaim
+Settling: TypeAlias = commands.AbandonClaim | commands.FailClaim | commands.ParkClaim
 
 _FIRST_ROWS = 64
 """How many batches are looked at before more of them are."""
 
 
-@handles(ClaimWork)
-async def claim_work(tx: Tx, command: ClaimWork) -> Claim | None:
-    """Own the next group of batches under a live lease."""
+@handles(commands.ClaimWork)
+async def claim_work(tx: Tx, command: commands.ClaimWork) -> Claim | None:
     if command.guard.fence is None:
         raise InvalidValue("lease", "work is claimed under a lease")
     head = await need_head(tx, command.tenant, command.session)
@@ -171,7 +163,7 @@ async def _put_back(tx: Tx, command: Settling, head: Head, rows: list[WorkRow]) 
 
 
 async def _need_owned(
-    tx: Tx, command: RenewClaim | FailClaim | ParkClaim
+    tx: Tx, command: commands.RenewClaim | commands.FailClaim | commands.ParkClaim
 ) -> tuple[Head, list[WorkRow]]:
     """The head of a live session and what the claim owns there; ClaimLost when it does not."""
     head = await need_head(tx, command.tenant, command.session)
@@ -182,9 +174,8 @@ async def _need_owned(
     return head, rows
 
 
-@handles(RenewClaim)
-async def renew_claim(tx: Tx, command: RenewClaim) -> Claim:
-    """A later end for a claim that still owns its batches."""
+@handles(commands.RenewClaim)
+async def renew_claim(tx: Tx, command: commands.RenewClaim) -> Claim:
     head, rows = await _need_owned(tx, command)
     for row in rows:
         if row.superseded is not None:
@@ -195,9 +186,8 @@ async def renew_claim(tx: Tx, command: RenewClaim) -> Claim:
     return claim_of(command.session, rows)
 
 
-@handles(AbandonClaim)
-async def abandon_claim(tx: Tx, command: AbandonClaim) -> bool:
-    """Hand batches back, in place and uncounted; anything stale changes nothing."""
+@handles(commands.AbandonClaim)
+async def abandon_claim(tx: Tx, command: commands.AbandonClaim) -> bool:
     head = await find_head(tx, command.tenant, command.session)
     rows = [] if head is None else await claimed_rows(tx, head, command.claim)
     if head is None or not owns(rows, command.token, head):
@@ -207,9 +197,8 @@ async def abandon_claim(tx: Tx, command: AbandonClaim) -> bool:
     return True
 
 
-@handles(FailClaim)
-async def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
-    """Batches come back after a pause, or are buried."""
+@handles(commands.FailClaim)
+async def fail_claim(tx: Tx, command: commands.FailClaim) -> list[Batch]:
     head, rows = await _need_owned(tx, command)
     kept: list[WorkRow] = []
     for row in rows:
@@ -223,9 +212,8 @@ async def fail_claim(tx: Tx, command: FailClaim) -> list[Batch]:
     return [batch_of(command.session, row) for row in kept]
 
 
-@handles(ParkClaim)
-async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
-    """Batches wait until the outcome of an execution is decided, unless it is already."""
+@handles(commands.ParkClaim)
+async def park_claim(tx: Tx, command: commands.ParkClaim) -> list[Batch]:
     head, rows = await _need_owned(tx, command)
     execution = await need_execution(tx, command.tenant, command.execution)
     if execution.session != command.session:
@@ -238,9 +226,8 @@ async def park_claim(tx: Tx, command: ParkClaim) -> list[Batch]:
     return [batch_of(command.session, row) for row in rows]
 
 
-@handles(TakeWork)
-async def take_work(tx: Tx, command: TakeWork) -> Taken | None:
-    """The first session in the line that has something to do and no owner."""
+@handles(commands.TakeWork)
+async def take_work(tx: Tx, command: commands.TakeWork) -> Taken | None:
     for _ in range(TAKE_ROUNDS if command.max_batches else 0):
         line = await next_ready(tx, command.tenant, command.queue)
         if line is None:
@@ -260,7 +247,7 @@ async def take_work(tx: Tx, command: TakeWork) -> Taken | None:
     return None
 
 
-async def _take(tx: Tx, command: TakeWork, head: Head, line: ReadyRow) -> Taken | None:
+async def _take(tx: Tx, command: commands.TakeWork, head: Head, line: ReadyRow) -> Taken | None:
     row = await tx.get(SESSIONS, line.number)
     if row is None:
         tx.delete(READY, line.number, line.queue)

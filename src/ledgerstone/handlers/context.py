@@ -57,7 +57,6 @@ class _Path:
 
 @handles(ReadContext)
 async def read_context(tx: Tx, query: ReadContext) -> ContextRows:
-    """The tail from the newest compaction with a summary on, or everything."""
     head = await find_head(tx, query.tenant, query.session)
     leaf = 0 if head is None else await end_of(tx, head, query.branch, query.at)
     if head is None or leaf == 0:
@@ -78,7 +77,6 @@ async def read_context(tx: Tx, query: ReadContext) -> ContextRows:
 
 @handles(FindCompaction)
 async def find_compaction(tx: Tx, query: FindCompaction) -> CompactionPoint | None:
-    """The newest request of a branch or of the session, and whether a message is on the path."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return None

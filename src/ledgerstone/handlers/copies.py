@@ -52,7 +52,6 @@ _COPIED_FIELDS = (
 
 @handles(CopySession)
 async def copy_session(tx: Tx, command: CopySession) -> Session:
-    """Copy everything, or fork one path, into a new session with a chain of its own."""
     source = await need_head(tx, command.tenant, command.source)
     check_alive(command.source, source)
     if await tx.find(SESSIONS_BY_ID, command.tenant, command.target.id) is not None:

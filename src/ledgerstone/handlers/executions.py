@@ -7,13 +7,7 @@ from operator import attrgetter
 
 from msgspec.structs import astuple
 
-from ledgerstone.commands.executions import (
-    FinishExecution,
-    GetExecution,
-    ListExecutions,
-    RetryExecution,
-    StartExecution,
-)
+from ledgerstone.commands import executions as commands
 from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
 from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
@@ -44,9 +38,8 @@ from ledgerstone.tables.usage import CALL_SUMS, CallSumsRow
 _age = attrgetter("created_us", "id")
 
 
-@handles(StartExecution)
-async def start_execution(tx: Tx, command: StartExecution) -> Execution:
-    """The durable intent, or the outcome that the same call had before."""
+@handles(commands.StartExecution)
+async def start_execution(tx: Tx, command: commands.StartExecution) -> Execution:
     tenant, fence = command.tenant, command.guard.fence
     head = await need_head(tx, tenant, command.session)
     check_alive(command.session, head)
@@ -171,9 +164,8 @@ async def need_execution(tx: Tx, tenant: str, id: str) -> Execution:
     return (await _need(tx, tenant, id))[0]
 
 
-@handles(FinishExecution)
-async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
-    """The outcome, once."""
+@handles(commands.FinishExecution)
+async def finish_execution(tx: Tx, command: commands.FinishExecution) -> Execution:
     execution, head = await _need(tx, command.tenant, command.finish.id)
     check_alive(execution.session, head)
     if command.guard.fence is not None:
@@ -202,9 +194,8 @@ async def finish_in_commit(tx: Tx, commit: Commit) -> None:
     commit.effects["executions"] = effects
 
 
-@handles(RetryExecution)
-async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
-    """Begin it once more, because somebody decided so."""
+@handles(commands.RetryExecution)
+async def retry_execution(tx: Tx, command: commands.RetryExecution) -> Execution:
     execution, head = await _need(tx, command.tenant, command.id)
     check_alive(execution.session, head)
     fence, later = command.guard.fence, command.later
@@ -214,16 +205,14 @@ async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     return await _begin_again(tx, command.tenant, head, execution, fence, later=later)
 
 
-@handles(GetExecution)
-async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:
-    """By id."""
+@handles(commands.GetExecution)
+async def get_execution(tx: Tx, query: commands.GetExecution) -> Execution | None:
     found = await _find(tx, query.tenant, query.id)
     return None if found is None else found[0]
 
 
-@handles(ListExecutions)
-async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
-    """In the order they were made."""
+@handles(commands.ListExecutions)
+async def list_executions(tx: Tx, query: commands.ListExecutions) -> list[Execution]:
     heads: dict[int, Head | None] = {}
     if query.session is not None:
         head = await find_head(tx, query.tenant, query.session)
@@ -251,7 +240,7 @@ async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
 
 
 def _index_for(
-    query: ListExecutions, number: int | None
+    query: commands.ListExecutions, number: int | None
 ) -> tuple[Index[ExecutionRow], Key, int | None]:
     """Where to look for the fewest rows, and for how many when they are in the order of age.
 
@@ -275,7 +264,7 @@ async def _started(tx: Tx, tenant: str, place: Key) -> list[ExecutionRow]:
     return [row for row in await tx.get_many(EXECUTIONS, started) if row is not None]
 
 
-def _fits(row: ExecutionRow, query: ListExecutions, number: int | None) -> bool:
+def _fits(row: ExecutionRow, query: commands.ListExecutions, number: int | None) -> bool:
     if row.tenant != query.tenant or (query.unresolved and row.status != "started"):
         return False
     return all(

@@ -6,13 +6,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.leases import (
-    BreakLease,
-    GetLease,
-    ReleaseLease,
-    RenewLease,
-    TakeLease,
-)
+from ledgerstone.commands import leases as commands
 from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import settle_ready
@@ -30,9 +24,8 @@ from ledgerstone.tables.transaction import Tx
 LEASE_NODE = "ledger.lease"
 
 
-@handles(TakeLease)
-async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
-    """Grant the lease, or None while another owner's lives."""
+@handles(commands.TakeLease)
+async def take_lease(tx: Tx, command: commands.TakeLease) -> Lease | None:
     head = await need_head(tx, command.tenant, command.session)
     check_alive(command.session, head)
     expires_us = head.expires_us
@@ -44,9 +37,8 @@ async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
     return head.lease(command.session)
 
 
-@handles(RenewLease)
-async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
-    """A later expiry for the exact, unexpired lease."""
+@handles(commands.RenewLease)
+async def renew_lease(tx: Tx, command: commands.RenewLease) -> Lease:
     head = await need_head(tx, command.tenant, command.session)
     rules.renew(head, command, tx.now_us)
     save_head(tx, head)
@@ -55,9 +47,8 @@ async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
     return renewed
 
 
-@handles(ReleaseLease)
-async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
-    """End this very grant; anything stale changes nothing."""
+@handles(commands.ReleaseLease)
+async def release_lease(tx: Tx, command: commands.ReleaseLease) -> bool:
     head = await find_head(tx, command.tenant, command.session)
     if head is None or not rules.holds(head, command):
         return False
@@ -67,9 +58,8 @@ async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
     return True
 
 
-@handles(BreakLease)
-async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
-    """End the lease that lives, and fence its holder off."""
+@handles(commands.BreakLease)
+async def break_lease(tx: Tx, command: commands.BreakLease) -> Lease | None:
     head = await need_head(tx, command.tenant, command.session)
     broken = rules.break_(head, command, tx.now_us)
     if broken is None:
@@ -82,9 +72,8 @@ async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
     return broken
 
 
-@handles(GetLease)
-async def get_lease(tx: Tx, query: GetLease) -> Lease | None:
-    """The live lease."""
+@handles(commands.GetLease)
+async def get_lease(tx: Tx, query: commands.GetLease) -> Lease | None:
     head = await find_head(tx, query.tenant, query.session)
     if head is None or not is_live(head, tx.now_us):
         return None

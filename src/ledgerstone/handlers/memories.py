@@ -6,18 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ledgerstone.commands import memories as commands
 from ledgerstone.commands.embeddings import NewEmbedding
-from ledgerstone.commands.memories import (
-    ChangeMemories,
-    DeleteMemory,
-    GetMemories,
-    ListNamespaces,
-    NewMemory,
-    PutMemory,
-    SearchMemories,
-    SweepMemories,
-    TouchMemory,
-)
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.embeddings import drop_vector, put_vectors
 from ledgerstone.handlers.registry import handles
@@ -32,15 +23,13 @@ from ledgerstone.tables.transaction import Tx
 _PAGE_ROWS = 500
 
 
-@handles(PutMemory)
-async def put_memory(tx: Tx, command: PutMemory) -> Memory:
-    """Insert or replace."""
+@handles(commands.PutMemory)
+async def put_memory(tx: Tx, command: commands.PutMemory) -> Memory:
     return await _put(tx, command.tenant, command.memory)
 
 
-@handles(ChangeMemories)
-async def change_memories(tx: Tx, command: ChangeMemories) -> list[Memory | bool]:
-    """Puts and deletes in order."""
+@handles(commands.ChangeMemories)
+async def change_memories(tx: Tx, command: commands.ChangeMemories) -> list[Memory | bool]:
     answers: list[Memory | bool] = []
     for one in command.changes:
         if isinstance(one, NewMemory):
@@ -83,9 +72,8 @@ async def _put(tx: Tx, tenant: str, new: NewMemory) -> Memory:
     return _record(row)
 
 
-@handles(DeleteMemory)
-async def delete_memory(tx: Tx, command: DeleteMemory) -> bool:
-    """Remove; whether there was one."""
+@handles(commands.DeleteMemory)
+async def delete_memory(tx: Tx, command: commands.DeleteMemory) -> bool:
     return await _drop(tx, command.tenant, command.namespace, command.key)
 
 
@@ -102,9 +90,8 @@ async def _remove(tx: Tx, tenant: str, namespace: str, key: str) -> None:
     tx.delete(MEMORIES, tenant, namespace, key)
 
 
-@handles(TouchMemory)
-async def touch_memory(tx: Tx, command: TouchMemory) -> Memory | None:
-    """Read, and let the time to live begin anew."""
+@handles(commands.TouchMemory)
+async def touch_memory(tx: Tx, command: commands.TouchMemory) -> Memory | None:
     row = await tx.get(MEMORIES, command.tenant, command.namespace, command.key)
     if row is None or not _is_alive(tx, row):
         return None
@@ -114,8 +101,8 @@ async def touch_memory(tx: Tx, command: TouchMemory) -> Memory | None:
     return _record(row)
 
 
-@handles(SweepMemories)
-async def sweep_memories(tx: Tx, command: SweepMemories) -> int:
+@handles(commands.SweepMemories)
+async def sweep_memories(tx: Tx, command: commands.SweepMemories) -> int:
     """Remove some that have ended, the first to end first."""
     ended = await tx.scan_columns(
         MEMORIES_BY_EXPIRY, ("namespace", "key"), command.tenant,
@@ -127,16 +114,15 @@ async def sweep_memories(tx: Tx, command: SweepMemories) -> int:
     return len(ended)
 
 
-@handles(GetMemories)
-async def get_memories(tx: Tx, query: GetMemories) -> list[Memory | None]:
-    """Several by name."""
+@handles(commands.GetMemories)
+async def get_memories(tx: Tx, query: commands.GetMemories) -> list[Memory | None]:
     keys = [(query.tenant, name.namespace, name.key) for name in query.names]
     rows = await tx.get_many(MEMORIES, keys)
     return [_record(row) if row is not None and _is_alive(tx, row) else None for row in rows]
 
 
-@handles(SearchMemories)
-async def search_memories(tx: Tx, query: SearchMemories) -> list[Memory]:
+@handles(commands.SearchMemories)
+async def search_memories(tx: Tx, query: commands.SearchMemories) -> list[Memory]:
     """By namespace and key; filters are judged page by page."""
     wanted = decode_filter(query.filter)
     enough = None if query.limit is None else query.offset + query.limit
@@ -161,8 +147,8 @@ async def search_memories(tx: Tx, query: SearchMemories) -> list[Memory]:
     return [_record(row) for row in found[query.offset : enough]]
 
 
-@handles(ListNamespaces)
-async def list_namespaces(tx: Tx, query: ListNamespaces) -> list[tuple[str, ...]]:
+@handles(commands.ListNamespaces)
+async def list_namespaces(tx: Tx, query: commands.ListNamespaces) -> list[tuple[str, ...]]:
     """Names of many namespaces come with one page; a long namespace is skipped, not walked."""
     found: list[str] = []
     enough = query.offset + query.limit

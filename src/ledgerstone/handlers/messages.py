@@ -7,14 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.nodes import (
-    CountMessages,
-    GetMessage,
-    GetVersions,
-    ListMessages,
-    ReadMessages,
-    ReadRange,
-)
+from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.nodes import (
@@ -67,9 +60,8 @@ class Patch(NamedTuple):
     patch: bytes
 
 
-@handles(ReadMessages)
-async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
-    """A path, or its newest or oldest part, oldest first."""
+@handles(commands.ReadMessages)
+async def read_messages(tx: Tx, query: commands.ReadMessages) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -196,9 +188,8 @@ async def amended_visibilities(tx: Tx, head: Head) -> dict[int, Visibility]:
     return found
 
 
-@handles(ReadRange)
-async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
-    """Messages of the main path by inclusive position."""
+@handles(commands.ReadRange)
+async def read_range(tx: Tx, query: commands.ReadRange) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -208,9 +199,8 @@ async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
     return await messages_of(tx, head, query.session, rows)
 
 
-@handles(GetMessage)
-async def get_message(tx: Tx, query: GetMessage) -> Message | None:
-    """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
+@handles(commands.GetMessage)
+async def get_message(tx: Tx, query: commands.GetMessage) -> Message | None:
     if query.session is None:
         return await _oldest(tx, query.tenant, query.id)
     head = await find_head(tx, query.tenant, query.session)
@@ -243,9 +233,8 @@ async def _oldest(tx: Tx, tenant: str, id: str) -> Message | None:
     return (await messages_of(tx, head, name, [row_of(oldest)]))[0]
 
 
-@handles(GetVersions)
-async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
-    """The original, then every amendment."""
+@handles(commands.GetVersions)
+async def get_versions(tx: Tx, query: commands.GetVersions) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     row = None if head is None else await _message_row(tx, head, query.id)
     if head is None or row is None:
@@ -258,9 +247,8 @@ async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
 Test: TypeAlias = Callable[[Row], bool]
 
 
-@handles(ListMessages)
-async def list_messages(tx: Tx, query: ListMessages) -> Page[Message]:
-    """A page of a path, or of what one run wrote."""
+@handles(commands.ListMessages)
+async def list_messages(tx: Tx, query: commands.ListMessages) -> Page[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return Page([], total=0 if query.total else None)
@@ -272,7 +260,7 @@ async def list_messages(tx: Tx, query: ListMessages) -> Page[Message]:
     return Page(items, len(rows) > query.limit, None, total)
 
 
-async def _test_of(tx: Tx, head: Head, query: ListMessages) -> Test:
+async def _test_of(tx: Tx, head: Head, query: commands.ListMessages) -> Test:
     """Which rows are in the list."""
     there = is_message if query.deleted else is_live_message
     if query.visibility is None:
@@ -289,7 +277,7 @@ async def _test_of(tx: Tx, head: Head, query: ListMessages) -> Test:
 
 
 async def _path_rows(
-    tx: Tx, head: Head, query: ListMessages, fits: Test, wanted: int
+    tx: Tx, head: Head, query: commands.ListMessages, fits: Test, wanted: int
 ) -> tuple[list[Row], int | None]:
     leaf = await end_of(tx, head, query.branch, None, deleted=query.deleted)
     after = None if query.after is None else query.after[0]
@@ -312,14 +300,14 @@ async def _path_rows(
     return (rows[::-1] if query.newest_first else rows), total
 
 
-async def _path_total(tx: Tx, head: Head, leaf: int, query: ListMessages) -> int:
+async def _path_total(tx: Tx, head: Head, leaf: int, query: commands.ListMessages) -> int:
     if query.deleted:
         return sum(place.role is not None for place in await places_above(tx, head, leaf, 0))
     return head.messages if query.branch == MAIN else (await count_path(tx, head, leaf))[0]
 
 
 async def _run_rows(
-    tx: Tx, head: Head, query: ListMessages, fits: Test, wanted: int
+    tx: Tx, head: Head, query: commands.ListMessages, fits: Test, wanted: int
 ) -> tuple[list[Row], int | None]:
     run = await tx.find(RUNS_BY_ID, query.run_id, head.number)
     if run is None or not run.first_ord:
@@ -354,8 +342,8 @@ async def _run_total(tx: Tx, head: Head, run: RunRow, fits: Test) -> int:
     return len(rows)
 
 
-@handles(CountMessages)
-async def count_messages(tx: Tx, query: CountMessages) -> int:
+@handles(commands.CountMessages)
+async def count_messages(tx: Tx, query: commands.CountMessages) -> int:
     """Live messages on a path; main's count stands in the head."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:

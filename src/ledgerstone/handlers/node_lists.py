@@ -55,7 +55,6 @@ class Listed(NamedTuple):
 
 @handles(ListNodes)
 async def list_nodes(tx: Tx, query: ListNodes) -> list[Node]:
-    """Live nodes of a session or tenant, at most `limit`."""
     found = await _Listing(tx, query).read()
     nodes: list[Node] = []
     flags = {"notes": query.notes, "resolve": query.resolve}

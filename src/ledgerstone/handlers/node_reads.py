@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from ledgerstone.commands.nodes import (
-    DiffBranches,
-    FindNodes,
-    GetNode,
-    GetValues,
-    ListBranches,
-    ReadPath,
-)
+from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import BranchNotFound
 from ledgerstone.handlers.heads import find_head, need_head
 from ledgerstone.handlers.messages import with_parents
@@ -111,9 +104,8 @@ async def _resolved(
     return await values_of(tx, number, tuple(dict.fromkeys([*split_refs(row.refs), *more])))
 
 
-@handles(GetNode)
-async def get_node(tx: Tx, query: GetNode) -> Node | None:
-    """One live node of a session."""
+@handles(commands.GetNode)
+async def get_node(tx: Tx, query: commands.GetNode) -> Node | None:
     number = await number_of(tx, query.tenant, query.session)
     row = None if number is None else await node_by_id(tx, number, query.id)
     if number is None or row is None or row.deleted_us is not None:
@@ -122,8 +114,8 @@ async def get_node(tx: Tx, query: GetNode) -> Node | None:
     return (await nodes_of(tx, number, query.session, [row], **flags))[0]
 
 
-@handles(FindNodes)
-async def find_nodes(tx: Tx, query: FindNodes) -> list[Node]:
+@handles(commands.FindNodes)
+async def find_nodes(tx: Tx, query: commands.FindNodes) -> list[Node]:
     """Live nodes with this id in any session of the tenant, by session."""
     rows = [row for row in await nodes_with_id(tx, query.id) if row.deleted_us is None]
     found: list[Node] = []
@@ -140,9 +132,8 @@ async def of_tenant(tx: Tx, tenant: str, rows: Sequence[NodeRow]) -> list[tuple[
     return [(names[row.number], row) for row in rows if row.number in names]
 
 
-@handles(ReadPath)
-async def read_node_path(tx: Tx, query: ReadPath) -> list[Node]:
-    """Live nodes along a path, oldest first."""
+@handles(commands.ReadPath)
+async def read_node_path(tx: Tx, query: commands.ReadPath) -> list[Node]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -184,16 +175,14 @@ def _live_of(kind: str | None) -> Callable[[Row], bool]:
     return fits
 
 
-@handles(GetValues)
-async def get_values(tx: Tx, query: GetValues) -> dict[str, bytes]:
-    """Values by digest."""
+@handles(commands.GetValues)
+async def get_values(tx: Tx, query: commands.GetValues) -> dict[str, bytes]:
     number = await number_of(tx, query.tenant, query.session)
     return {} if number is None else await values_of(tx, number, query.digests)
 
 
-@handles(ListBranches)
-async def list_branches(tx: Tx, query: ListBranches) -> list[Branch]:
-    """Main first, then the others by name."""
+@handles(commands.ListBranches)
+async def list_branches(tx: Tx, query: commands.ListBranches) -> list[Branch]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -201,9 +190,8 @@ async def list_branches(tx: Tx, query: ListBranches) -> list[Branch]:
     return [main, *(await named_branches(tx, head) if head.named else ())]
 
 
-@handles(DiffBranches)
-async def diff_branches(tx: Tx, query: DiffBranches) -> Diff:
-    """The last live common node, and what only each branch has."""
+@handles(commands.DiffBranches)
+async def diff_branches(tx: Tx, query: commands.DiffBranches) -> Diff:
     head = await need_head(tx, query.tenant, query.session)
     a = await _path(tx, head, query.a)
     b = await _path(tx, head, query.b)

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from ledgerstone.codec import decode_json, sha256
-from ledgerstone.commands.nodes import (
-    AnnotateNodes,
-    DropNotes,
-    GetNotes,
-    ListDrafts,
-    NewNote,
-    NewValue,
-)
+from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.heads import find_head, need_head
 from ledgerstone.handlers.registry import handles
@@ -35,9 +28,8 @@ async def number_of(tx: Tx, tenant: str, session: str) -> int | None:
     return None if row is None else row.number
 
 
-@handles(AnnotateNodes)
-async def annotate_nodes(tx: Tx, command: AnnotateNodes) -> int:
-    """Write notes beside nodes that may not exist yet."""
+@handles(commands.AnnotateNodes)
+async def annotate_nodes(tx: Tx, command: commands.AnnotateNodes) -> int:
     head = await need_head(tx, command.tenant, command.session)
     check_alive(command.session, head)
     await put_values(tx, head, command.values)
@@ -45,7 +37,7 @@ async def annotate_nodes(tx: Tx, command: AnnotateNodes) -> int:
     return await write_notes(tx, head, command.notes, tx.now_us, how)
 
 
-async def put_values(tx: Tx, head: Head, values: Sequence[NewValue]) -> None:
+async def put_values(tx: Tx, head: Head, values: Sequence[commands.NewValue]) -> None:
     """Add values that the session does not have yet."""
     new = {(head.number, value.digest): value.data for value in values}
     stored = await tx.get_many(CONTENTS, new)
@@ -57,7 +49,7 @@ async def put_values(tx: Tx, head: Head, values: Sequence[NewValue]) -> None:
 async def write_notes(
     tx: Tx,
     head: Head,
-    notes: Sequence[NewNote],
+    notes: Sequence[commands.NewNote],
     created_us: int,
     how: NoteMode,
 ) -> int:
@@ -77,9 +69,8 @@ async def write_notes(
     return written
 
 
-@handles(DropNotes)
-async def drop_notes(tx: Tx, command: DropNotes) -> int:
-    """Remove notes of a node by prefix."""
+@handles(commands.DropNotes)
+async def drop_notes(tx: Tx, command: commands.DropNotes) -> int:
     head = await find_head(tx, command.tenant, command.session)
     return 0 if head is None else await drop_notes_of(tx, head, command.node, command.prefix)
 
@@ -96,9 +87,8 @@ async def drop_notes_of(tx: Tx, head: Head, node: str, prefix: str) -> int:
     return len(keys)
 
 
-@handles(GetNotes)
-async def get_notes(tx: Tx, query: GetNotes) -> dict[str, dict[str, Note]]:
-    """Notes by node and key."""
+@handles(commands.GetNotes)
+async def get_notes(tx: Tx, query: commands.GetNotes) -> dict[str, dict[str, Note]]:
     number = await number_of(tx, query.tenant, query.session)
     if number is None:
         return {}
@@ -131,9 +121,8 @@ async def values_of(tx: Tx, number: int, digests: Sequence[str]) -> dict[str, by
     return found
 
 
-@handles(ListDrafts)
-async def list_drafts(tx: Tx, query: ListDrafts) -> list[DraftRecord]:
-    """Unfinished messages, oldest first."""
+@handles(commands.ListDrafts)
+async def list_drafts(tx: Tx, query: commands.ListDrafts) -> list[DraftRecord]:
     number = await number_of(tx, query.tenant, query.session)
     if number is None:
         return []

@@ -31,7 +31,6 @@ from ledgerstone.tables.work import ENDED_WORK, READY, WORK_SUMS
 
 @handles(PurgeSession)
 async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
-    """First phase: from here on nobody sees the session."""
     key = (command.tenant, command.id)
     head = await find_head(tx, *key)
     if head is None:
@@ -123,7 +122,6 @@ async def _keep_runs(tx: Tx, command: PurgeSession, number: int) -> None:
 
 @handles(SweepPurged)
 async def sweep_purged(tx: Tx, command: SweepPurged) -> dict[str, int]:
-    """Second phase: remove at most `limit` rows of one session; empty when all is gone."""
     for purged in await tx.scan(PURGED.primary, command.tenant):
         removed = await _sweep(tx, purged.number, command.limit)
         if sum(removed.values()) < command.limit:  # Else there may be more.

@@ -28,7 +28,6 @@ _CHUNK_RUNS = 100
 
 @handles(GetRecovery)
 async def get_recovery(tx: Tx, query: GetRecovery) -> Recovery | None:
-    """Everything that was under way in a session."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return None

@@ -177,7 +177,6 @@ def read_run(id: str, body: bytes | None) -> Run:
 
 @handles(PutRun)
 async def put_run(tx: Tx, command: PutRun) -> Run:
-    """Create a run, or overwrite it when asked to."""
     given = command.run
     head = await need_head(tx, command.tenant, given.session)
     check_alive(given.session, head)
@@ -189,7 +188,6 @@ async def put_run(tx: Tx, command: PutRun) -> Run:
 
 @handles(UpdateRun)
 async def update_run(tx: Tx, command: UpdateRun) -> Run:
-    """Change some fields of a run."""
     old = await find_run(tx, command.tenant, command.id)
     if old is None:
         raise RunNotFound(command.id)
@@ -233,7 +231,6 @@ async def wake_parent(tx: Tx, tenant: str, head: Head, run: OpenRun) -> None:
 
 @handles(GetRun)
 async def get_run(tx: Tx, query: GetRun) -> Run | None:
-    """By id."""
     return await find_run(tx, query.tenant, query.id)
 
 
@@ -281,7 +278,6 @@ def _fits(
 
 @handles(ListRuns)
 async def list_runs(tx: Tx, query: ListRuns) -> Page[Run]:
-    """One page in the order of creation."""
     purged = await _purged(tx, query.tenant)
     ranges = [*await _living(tx, query), _kept(query)]
     total = None
@@ -348,7 +344,6 @@ async def _first(tx: Tx, one: _Range, query: ListRuns, purged: set[int]) -> list
 
 @handles(GetRunTree)
 async def get_run_tree(tx: Tx, query: GetRunTree) -> RunTree | None:
-    """A run and everything below it."""
     root = await find_run(tx, query.tenant, query.id)
     if root is None:
         return None

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ledgerstone.codec import encode_json
-from ledgerstone.commands.sessions import (
-    CountSessions,
-    GetDocument,
-    GetDocuments,
-    GetHead,
-    GetPicker,
-    GetSession,
-    ListSessions,
-    SessionFilter,
-)
+from ledgerstone.commands import sessions as commands
+from ledgerstone.commands.sessions import SessionFilter
 from ledgerstone.handlers.heads import descendants, find_head, find_session
 from ledgerstone.handlers.nodes import id_at, node_at
 from ledgerstone.handlers.registry import handles
@@ -41,15 +33,13 @@ from ledgerstone.tables.sessions import (
 from ledgerstone.tables.transaction import Tx
 
 
-@handles(GetSession)
-async def get_session(tx: Tx, query: GetSession) -> Session | None:
-    """By id, soft-deleted ones too."""
+@handles(commands.GetSession)
+async def get_session(tx: Tx, query: commands.GetSession) -> Session | None:
     return await read_session(tx, query.tenant, query.id)
 
 
-@handles(GetHead)
-async def get_head(tx: Tx, query: GetHead) -> records.Head | None:
-    """Where the session stands; None before its first commit."""
+@handles(commands.GetHead)
+async def get_head(tx: Tx, query: commands.GetHead) -> records.Head | None:
     head = await find_head(tx, query.tenant, query.id)
     if head is None or head.revision == 0:
         return None
@@ -79,9 +69,8 @@ async def get_head(tx: Tx, query: GetHead) -> records.Head | None:
     )
 
 
-@handles(GetPicker)
-async def get_picker(tx: Tx, query: GetPicker) -> Picker | None:
-    """What a list of sessions shows."""
+@handles(commands.GetPicker)
+async def get_picker(tx: Tx, query: commands.GetPicker) -> Picker | None:
     found = await find_session(tx, query.tenant, query.id)
     if found is None:
         return None
@@ -93,16 +82,15 @@ async def get_picker(tx: Tx, query: GetPicker) -> Picker | None:
     return Picker(query.id, session.cwd, session.parent, session.cause, first, head.users)
 
 
-@handles(GetDocument)
-async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
-    """One of the session's documents."""
+@handles(commands.GetDocument)
+async def get_document(tx: Tx, query: commands.GetDocument) -> bytes | None:
     row = await tx.find(SESSIONS_BY_ID, query.tenant, query.session)
     document = None if row is None else await tx.get(DOCUMENTS, row.number, query.name)
     return None if document is None else document.body
 
 
-@handles(GetDocuments)
-async def get_documents(tx: Tx, query: GetDocuments) -> dict[str, bytes]:
+@handles(commands.GetDocuments)
+async def get_documents(tx: Tx, query: commands.GetDocuments) -> dict[str, bytes]:
     """The same of several sessions, in the order in which they were named."""
     rows = [await tx.find(SESSIONS_BY_ID, query.tenant, id) for id in query.sessions]
     ids = {row.number: row.id for row in rows if row is not None}
@@ -127,9 +115,8 @@ class _Found(NamedTuple):
     head: Head
 
 
-@handles(ListSessions)
-async def list_sessions(tx: Tx, query: ListSessions) -> Page[Session]:
-    """One page in the order asked for."""
+@handles(commands.ListSessions)
+async def list_sessions(tx: Tx, query: commands.ListSessions) -> Page[Session]:
     search = _Search(tx, query.tenant, query.where, query.order, query.after)
     enough = query.offset + query.limit + 1
     found: list[_Found] = []
@@ -143,9 +130,8 @@ async def list_sessions(tx: Tx, query: ListSessions) -> Page[Session]:
     return Page(items, len(found) > query.limit, None, total)
 
 
-@handles(CountSessions)
-async def count_sessions(tx: Tx, query: CountSessions) -> int:
-    """How many sessions fit."""
+@handles(commands.CountSessions)
+async def count_sessions(tx: Tx, query: commands.CountSessions) -> int:
     return await _count(tx, query.tenant, query.where)
 
 

@@ -8,14 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import decode_json, encode_json, encode_struct
-from ledgerstone.commands.sessions import (
-    CreateSession,
-    DeleteSession,
-    GetOrCreateSession,
-    PutSession,
-    RestoreSession,
-    UpdateSession,
-)
+from ledgerstone.commands import sessions as commands
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
 from ledgerstone.handlers.heads import (
     check_parent,
@@ -52,9 +45,8 @@ from ledgerstone.tables.transaction import Tx
 _PAGE_ROWS = 50
 
 
-@handles(CreateSession)
-async def create_session(tx: Tx, command: CreateSession) -> Session:
-    """A new session; a repeated call with the same content answers the stored one."""
+@handles(commands.CreateSession)
+async def create_session(tx: Tx, command: commands.CreateSession) -> Session:
     found = await find_session(tx, command.tenant, command.session.id)
     if found is None:
         await check_parent(tx, command.tenant, command.session, command.parent_rule)
@@ -66,7 +58,7 @@ async def create_session(tx: Tx, command: CreateSession) -> Session:
     raise AlreadyExists(command.session.id)
 
 
-async def _is_repeat(tx: Tx, command: CreateSession, stored: Session, number: int) -> bool:
+async def _is_repeat(tx: Tx, command: commands.CreateSession, stored: Session, number: int) -> bool:
     if _columns(command.session) != _columns(stored):
         return False
     document = await tx.get(DOCUMENTS, number, "document")
@@ -107,9 +99,8 @@ async def insert_session(
     return head
 
 
-@handles(PutSession)
-async def put_session(tx: Tx, command: PutSession) -> Session:
-    """Create or overwrite the whole record."""
+@handles(commands.PutSession)
+async def put_session(tx: Tx, command: commands.PutSession) -> Session:
     session = command.session
     document = command.document if isinstance(command.document, bytes) else None
     found = await find_session(tx, command.tenant, session.id)
@@ -147,14 +138,15 @@ def _put_document(tx: Tx, number: int, document: bytes | None) -> None:
         tx.put(DOCUMENTS, DocumentRow(number, "document", document))
 
 
-@handles(GetOrCreateSession)
-async def get_or_create_session(tx: Tx, command: GetOrCreateSession) -> Session:
-    """The newest live session of this user and app, or the new one."""
+@handles(commands.GetOrCreateSession)
+async def get_or_create_session(tx: Tx, command: commands.GetOrCreateSession) -> Session:
     given = command.session
     found = await _newest(tx, command.tenant, given.user, given.app)
     if found is not None:
         return session_of(*found)
-    made = CreateSession(tenant=command.tenant, session=given, parent_rule=command.parent_rule)
+    made = commands.CreateSession(
+        tenant=command.tenant, session=given, parent_rule=command.parent_rule
+    )
     return await create_session(tx, made)
 
 
@@ -194,9 +186,8 @@ async def _newest_of(tx: Tx, rows: list[SessionRow]) -> tuple[SessionRow, Head] 
     return best
 
 
-@handles(UpdateSession)
-async def update_session(tx: Tx, command: UpdateSession) -> Session:
-    """Some fields; what is UNSET stays."""
+@handles(commands.UpdateSession)
+async def update_session(tx: Tx, command: commands.UpdateSession) -> Session:
     row, head = await need_session(tx, command.tenant, command.id)
     stored = session_of(row, head)
     check_alive(command.id, head)
@@ -210,9 +201,8 @@ async def update_session(tx: Tx, command: UpdateSession) -> Session:
     return session_of(row, head)
 
 
-@handles(DeleteSession)
-async def delete_session(tx: Tx, command: DeleteSession) -> bool:
-    """Soft delete; True when this call did it."""
+@handles(commands.DeleteSession)
+async def delete_session(tx: Tx, command: commands.DeleteSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is not None:
         return False
@@ -222,9 +212,8 @@ async def delete_session(tx: Tx, command: DeleteSession) -> bool:
     return True
 
 
-@handles(RestoreSession)
-async def restore_session(tx: Tx, command: RestoreSession) -> bool:
-    """Undo a soft delete; True when this call did it."""
+@handles(commands.RestoreSession)
+async def restore_session(tx: Tx, command: commands.RestoreSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is None:
         return False

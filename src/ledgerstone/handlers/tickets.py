@@ -9,14 +9,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ledgerstone import ids
-from ledgerstone.commands.tickets import (
-    ExpireTickets,
-    GetTicket,
-    ListTickets,
-    ResolveTicket,
-    TicketFilter,
-    WithdrawTicket,
-)
+from ledgerstone.commands import tickets as commands
+from ledgerstone.commands.tickets import TicketFilter
 from ledgerstone.errors import (
     AlreadyExists,
     SessionBindingMismatch,
@@ -109,15 +103,13 @@ async def need_head_at(tx: Tx, number: int, session: str) -> Head:
     return copy(head)
 
 
-@handles(GetTicket)
-async def get_ticket(tx: Tx, query: GetTicket) -> Ticket | None:
-    """By id."""
+@handles(commands.GetTicket)
+async def get_ticket(tx: Tx, query: commands.GetTicket) -> Ticket | None:
     return await find_ticket(tx, query.tenant, query.id)
 
 
-@handles(ResolveTicket)
-async def resolve_ticket(tx: Tx, command: ResolveTicket) -> Ticket:
-    """Decide, once; the run is woken in the same transaction."""
+@handles(commands.ResolveTicket)
+async def resolve_ticket(tx: Tx, command: commands.ResolveTicket) -> Ticket:
     found = await _find(tx, command.tenant, command.id)
     if found is None:
         raise TicketNotFound(command.id)
@@ -136,9 +128,8 @@ async def resolve_ticket(tx: Tx, command: ResolveTicket) -> Ticket:
     return stored
 
 
-@handles(WithdrawTicket)
-async def withdraw_ticket(tx: Tx, command: WithdrawTicket) -> bool:
-    """Close an open ticket without a decision."""
+@handles(commands.WithdrawTicket)
+async def withdraw_ticket(tx: Tx, command: commands.WithdrawTicket) -> bool:
     found = await _find(tx, command.tenant, command.id)
     if found is None:
         return False
@@ -150,8 +141,8 @@ async def withdraw_ticket(tx: Tx, command: WithdrawTicket) -> bool:
     return True
 
 
-@handles(ExpireTickets)
-async def expire_tickets(tx: Tx, command: ExpireTickets) -> list[Ticket]:
+@handles(commands.ExpireTickets)
+async def expire_tickets(tx: Tx, command: commands.ExpireTickets) -> list[Ticket]:
     """Settle what is over in the session that has waited for longest."""
     tenant = command.tenant
     head = await _first_due(tx, tenant)
@@ -207,8 +198,8 @@ async def _due_tickets(tx: Tx, tenant: str, number: int, limit: int) -> list[Tic
     return [row for row in rows if row is not None]
 
 
-@handles(ListTickets)
-async def list_tickets(tx: Tx, query: ListTickets) -> Page[Ticket]:
+@handles(commands.ListTickets)
+async def list_tickets(tx: Tx, query: commands.ListTickets) -> Page[Ticket]:
     """One page, oldest first; only those of a session that is named may be of a deleted one."""
     where, sessions = query.where, dict[int, SessionRow | None]()
     if where.session is not None:
@@ -231,7 +222,7 @@ async def list_tickets(tx: Tx, query: ListTickets) -> Page[Ticket]:
     return Page(found, len(rows) > end, None, total)
 
 
-def _index_for(query: ListTickets, numbers: list[int]) -> tuple[Index[TicketRow], Key]:
+def _index_for(query: commands.ListTickets, numbers: list[int]) -> tuple[Index[TicketRow], Key]:
     """Where the tickets of a list stand by age, among others."""
     if numbers:
         return TICKETS_BY_SESSION, (numbers[0],)

@@ -49,7 +49,6 @@ _TENANT = {table.name for table in OF_A_TENANT}
 
 @handles(ImportRows)
 async def import_rows(tx: Tx, command: ImportRows) -> int:
-    """Write what is not there yet; how many rows."""
     target = Target(tx, command.tenant)
     waiting: dict[str, list[Row]] = {}
     count = 0
@@ -82,7 +81,6 @@ async def mark_copy(tx: Tx, command: MarkCopy) -> None:
 
 @handles(IsCopyUnfinished)
 async def is_copy_unfinished(tx: Tx, query: IsCopyUnfinished) -> bool:
-    """Whether the mark is there."""
     return await tx.get(STUBS, query.tenant, COPY_MARK) is not None
 
 

@@ -12,14 +12,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from ledgerstone.commands.transfer import (
-    Chunk,
-    Exported,
-    ExportedSessions,
-    ExportSessions,
-    ExportTable,
-    Row,
-)
+from ledgerstone.commands import transfer as commands
+from ledgerstone.commands.transfer import Chunk, Exported, ExportedSessions, Row
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE
@@ -67,9 +61,8 @@ _SORTED_HERE: dict[str, Index[Any]] = {
 """Tables whose rows no index has by session and id: one that has those of each session."""
 
 
-@handles(ExportTable)
-async def export_table(tx: Tx, query: ExportTable) -> Exported:
-    """A page of what belongs to the tenant."""
+@handles(commands.ExportTable)
+async def export_table(tx: Tx, query: commands.ExportTable) -> Exported:
     table = query.table
     if table not in _OF_TENANT:
         raise InvalidValue("table", f"{table!r} is none of a tenant")
@@ -80,9 +73,8 @@ async def export_table(tx: Tx, query: ExportTable) -> Exported:
     return Exported(shown, rows[-1][:width] if more else None)
 
 
-@handles(ExportSessions)
-async def export_sessions(tx: Tx, query: ExportSessions) -> ExportedSessions:
-    """A page of what belongs to sessions, table by table."""
+@handles(commands.ExportSessions)
+async def export_sessions(tx: Tx, query: commands.ExportSessions) -> ExportedSessions:
     span = await _span_of(tx, query)
     if not span.ids:
         return ExportedSessions([], min(len(query.sessions), 1))
@@ -116,7 +108,13 @@ async def tenant_rows(tx: Tx, tenant: str, table: str, after: Row | None, limit:
 
 
 async def session_rows(
-    tx: Tx, tenant: str, session: str, number: int, table: str, after: Row | None, limit: int
+    tx: Tx,
+    tenant: str,
+    session: str,
+    number: int,
+    table: str,
+    after: Row | None,
+    limit: int,
 ) -> list[Row]:
     """Rows of a table of one session, in the order of their keys."""
     span = Span(tenant, {number: session})
@@ -149,7 +147,7 @@ class Span(NamedTuple):
         return [(self.ids[row[0]], *row[1:]) for row in rows]
 
 
-async def _span_of(tx: Tx, query: ExportSessions) -> Span:
+async def _span_of(tx: Tx, query: commands.ExportSessions) -> Span:
     """The first of the sessions, as far as their numbers follow each other."""
     tenant, wanted = query.tenant, query.sessions
     ids: dict[int, str] = {}
@@ -194,7 +192,7 @@ def _size(row: Row) -> int:
     return _ROW_BYTES + sum(len(value) for value in row if type(value) is bytes)
 
 
-async def _table_of_tenant(tx: Tx, query: ExportTable) -> Fetch:
+async def _table_of_tenant(tx: Tx, query: commands.ExportTable) -> Fetch:
     """How to read a table of the tenant; what has an order of its own comes with places in it."""
     if query.table == TURNS.name:
         return partial(_turns, tx, query.tenant)

@@ -45,7 +45,6 @@ _COLUMNS = ("pos", "number", "revision", "id", "kind", "count", "created_us")
 
 @handles(ReadFeed)
 async def read_feed(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
-    """Commits after a position, or after a revision of one session."""
     if query.session is None:
         return await _of_tenant(tx, query)
     session = await tx.find(SESSIONS_BY_ID, query.tenant, query.session)
@@ -106,7 +105,6 @@ async def feed_end(tx: Tx, query: FeedEnd) -> int:
 
 @handles(ReadSessionAt)
 async def read_session_at(tx: Tx, query: ReadSessionAt) -> SessionView | None:
-    """Leaf, path, amendments and state as of a revision."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return None
@@ -220,7 +218,6 @@ async def _manifest(tx: Tx, number: int, ref: str) -> Checkpoint | None:
 
 @handles(ListTurns)
 async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
-    """The commit history of a session."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []

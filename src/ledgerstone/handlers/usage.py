@@ -14,15 +14,7 @@ from typing import Any
 from msgspec.structs import astuple, replace
 
 from ledgerstone.codec import encode_json
-from ledgerstone.commands.usage import (
-    DeleteUsage,
-    DropBudget,
-    FindBudgets,
-    GetStats,
-    ListBudgets,
-    ListUsage,
-    SetBudget,
-)
+from ledgerstone.commands import usage as commands
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import find_head, save_head
 from ledgerstone.handlers.registry import handles
@@ -81,9 +73,8 @@ async def count_usage(tx: Tx, commit: Commit) -> None:
         tx.put(USAGE_DAYS, row)
 
 
-@handles(ListUsage)
-async def list_usage(tx: Tx, query: ListUsage) -> list[UsageRecord]:
-    """What was recorded in a session, oldest first."""
+@handles(commands.ListUsage)
+async def list_usage(tx: Tx, query: commands.ListUsage) -> list[UsageRecord]:
     found: list[UsageRecord] = []
     row = await tx.find(SESSIONS_BY_ID, query.tenant, query.session)
     if row is None:
@@ -108,7 +99,7 @@ def _records(session: str, turn: TurnUsage) -> Iterator[UsageRecord]:
         )
 
 
-def _is_meant(one: UsageRecord, query: ListUsage) -> bool:
+def _is_meant(one: UsageRecord, query: commands.ListUsage) -> bool:
     return (
         (one.revision, one.n) > query.after
         and query.message in (None, one.message_id)
@@ -116,9 +107,8 @@ def _is_meant(one: UsageRecord, query: ListUsage) -> bool:
     )
 
 
-@handles(GetStats)
-async def get_stats(tx: Tx, query: GetStats) -> Stats:
-    """A session in numbers; zeros for an unknown one."""
+@handles(commands.GetStats)
+async def get_stats(tx: Tx, query: commands.GetStats) -> Stats:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return Stats(session=query.session)
@@ -144,9 +134,8 @@ async def get_stats(tx: Tx, query: GetStats) -> Stats:
     )
 
 
-@handles(DeleteUsage)
-async def delete_usage(tx: Tx, command: DeleteUsage) -> UsageDeleted:
-    """A session's executions and uses go, and with them every sum of theirs."""
+@handles(commands.DeleteUsage)
+async def delete_usage(tx: Tx, command: commands.DeleteUsage) -> UsageDeleted:
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
         return UsageDeleted(0, 0)
@@ -307,9 +296,8 @@ async def change_user(tx: Tx, tenant: str, old: str | None, new: str | None) -> 
             await _recount_all(tx, await tx.scan(BUDGETS.primary, tenant, "user", user))
 
 
-@handles(SetBudget)
-async def set_budget(tx: Tx, command: SetBudget) -> BudgetState:
-    """Set or replace a budget; what was used already counts."""
+@handles(commands.SetBudget)
+async def set_budget(tx: Tx, command: commands.SetBudget) -> BudgetState:
     budget = command.budget
     since_us, nano, tokens = await recount(tx, command.tenant, budget)
     rules.check_spent(nano, tokens)
@@ -336,24 +324,21 @@ async def _delete(tx: Tx, tenant: str, id: str) -> bool:
     return True
 
 
-@handles(DropBudget)
-async def drop_budget(tx: Tx, command: DropBudget) -> bool:
-    """Remove a budget; False when there was none."""
+@handles(commands.DropBudget)
+async def drop_budget(tx: Tx, command: commands.DropBudget) -> bool:
     return await _delete(tx, command.tenant, command.id)
 
 
-@handles(ListBudgets)
-async def list_budgets(tx: Tx, query: ListBudgets) -> list[BudgetState]:
-    """By id: all, or those that bound a session."""
+@handles(commands.ListBudgets)
+async def list_budgets(tx: Tx, query: commands.ListBudgets) -> list[BudgetState]:
     if query.session is None:
         return await _states(tx, await tx.scan(BUDGETS_BY_ID, query.tenant))
-    found = await find_budgets(tx, FindBudgets(tenant=query.tenant, session=query.session))
+    found = await find_budgets(tx, commands.FindBudgets(tenant=query.tenant, session=query.session))
     return found.states
 
 
-@handles(FindBudgets)
-async def find_budgets(tx: Tx, query: FindBudgets) -> BudgetsFound:
-    """By id: those that a turn of a session meets."""
+@handles(commands.FindBudgets)
+async def find_budgets(tx: Tx, query: commands.FindBudgets) -> BudgetsFound:
     if not await _has_budgets(tx, query.tenant):
         return BudgetsFound(states=[], any=False)
     user = query.user

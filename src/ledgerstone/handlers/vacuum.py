@@ -50,7 +50,6 @@ class _Note(NamedTuple):
 
 @handles(VacuumSession)
 async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
-    """Erase what may go; with dry_run only say what would."""
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
         return Vacuumed(dry_run=command.dry_run)
@@ -174,7 +173,6 @@ async def _erase(tx: Tx, head: Head, doomed: Sequence[NodeRow]) -> None:
 
 @handles(CheckRoots)
 async def check_roots(tx: Tx, query: CheckRoots) -> int:
-    """How many values the live checkpoint of a session names, itself included; Corrupt."""
     head = await find_head(tx, query.tenant, query.session)
     return 0 if head is None else len(await _checkpoint_refs(tx, query.session, head))
 

@@ -35,7 +35,6 @@ _BODY = ("id", "body")
 
 @handles(VerifySession)
 async def verify_session(tx: Tx, query: VerifySession) -> Verified:
-    """Every defect of one session by name."""
     check = await begin_check(tx, query.tenant, query.session)
     if check is None:
         return Verified()

@@ -31,7 +31,6 @@ _PAGE_KEYS = 1000
 
 @handles(VerifyStore)
 async def verify_store(tx: Tx, query: VerifyStore) -> Verified:
-    """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
     copy = IsCopyUnfinished(tenant=query.tenant)
     defects = [unfinished_copy()] if await is_copy_unfinished(tx, copy) else []
     defects += await _check_budgets(tx, query.tenant)

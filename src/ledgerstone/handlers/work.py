@@ -7,21 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import astuple, replace
 
+from ledgerstone.commands import work as commands
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.commands.work import (
-    CancelWork,
-    CountWork,
-    DropDead,
-    EnqueueWork,
-    InterruptWork,
-    ListDead,
-    ListEnded,
-    ListPrunable,
-    ListWork,
-    NewBatch,
-    PruneWork,
-    ReplayWork,
-)
+from ledgerstone.commands.work import NewBatch
 from ledgerstone.errors import AlreadyExists, BatchNotFound, ClaimLost, Corrupt
 from ledgerstone.handlers.heads import find_head, need_head, save_head
 from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
@@ -103,9 +91,8 @@ def _count(tx: Tx, tenant: str, number: int, state: str, more: int) -> None:
     tx.add(WORK_SUMS, WorkSumsRow(number, tenant, **change))
 
 
-@handles(ListEnded)
-async def list_ended(tx: Tx, query: ListEnded) -> Page[EndedBatch]:
-    """Batches that ended in a state, oldest first."""
+@handles(commands.ListEnded)
+async def list_ended(tx: Tx, query: commands.ListEnded) -> Page[EndedBatch]:
     return await ended_page(tx, query, query.state, _record)
 
 
@@ -114,7 +101,10 @@ def _record(row: EndedWorkRow) -> EndedBatch:
 
 
 async def ended_page(
-    tx: Tx, query: ListEnded | ListDead, state: EndState, record: Callable[[EndedWorkRow], R]
+    tx: Tx,
+    query: commands.ListEnded | commands.ListDead,
+    state: EndState,
+    record: Callable[[EndedWorkRow], R],
 ) -> Page[R]:
     """A page of what ended in a state, of one session or of all."""
     index: Index[EndedWorkRow] = ENDED_WORK_BY_TIME
@@ -131,9 +121,8 @@ async def ended_page(
     return Page(items, len(rows) > end, None, total)
 
 
-@handles(CountWork)
-async def count_work(tx: Tx, query: CountWork) -> WorkCounts:
-    """Ended batches by state."""
+@handles(commands.CountWork)
+async def count_work(tx: Tx, query: commands.CountWork) -> WorkCounts:
     rows: list[WorkSumsRow] = []
     if query.session is None:
         rows = await tx.scan(WORK_SUMS_OF_TENANT, query.tenant)
@@ -144,9 +133,8 @@ async def count_work(tx: Tx, query: CountWork) -> WorkCounts:
     return WorkCounts(**{name: sum(getattr(row, name) for row in rows) for name in WORK_SUMS.sums})
 
 
-@handles(ListPrunable)
-async def list_prunable(tx: Tx, query: ListPrunable) -> list[str]:
-    """Sessions with batches that ended before a moment."""
+@handles(commands.ListPrunable)
+async def list_prunable(tx: Tx, query: commands.ListPrunable) -> list[str]:
     numbers: set[int] = set()
     for state in END_STATES:
         found = await tx.scan_columns(
@@ -158,8 +146,8 @@ async def list_prunable(tx: Tx, query: ListPrunable) -> list[str]:
     return [row.id for row in rows if row is not None]
 
 
-@handles(PruneWork)
-async def prune_work(tx: Tx, command: PruneWork) -> int:
+@handles(commands.PruneWork)
+async def prune_work(tx: Tx, command: commands.PruneWork) -> int:
     """Forget what ended before a moment, a deleted session's too."""
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
@@ -184,9 +172,8 @@ def stored(tx: Tx, head: Head, row: WorkRow) -> StoredRow:
     return StoredRow(*(*astuple(row)[:_FIELDS], head.number, later))
 
 
-@handles(EnqueueWork)
-async def enqueue_work(tx: Tx, command: EnqueueWork) -> Batch:
-    """Queue a batch once per id and, while queued, once per source key."""
+@handles(commands.EnqueueWork)
+async def enqueue_work(tx: Tx, command: commands.EnqueueWork) -> Batch:
     return await _enqueue(tx, command.tenant, command.batch, command.on_duplicate)
 
 
@@ -257,9 +244,8 @@ async def claimed_rows(tx: Tx, head: Head, claim: str) -> list[WorkRow]:
     return [*await tx.scan(WORK_BY_CLAIM, head.number, claim)]
 
 
-@handles(CancelWork)
-async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
-    """Remove a batch that nobody works on."""
+@handles(commands.CancelWork)
+async def cancel_work(tx: Tx, command: commands.CancelWork) -> Batch | None:
     head = await find_head(tx, command.tenant, command.session)
     if head is None:
         return None
@@ -275,9 +261,8 @@ async def cancel_work(tx: Tx, command: CancelWork) -> Batch | None:
     return batch_of(command.session, row)
 
 
-@handles(ListWork)
-async def list_work(tx: Tx, query: ListWork) -> list[Batch]:
-    """Everything queued; `pending`: what nobody works on."""
+@handles(commands.ListWork)
+async def list_work(tx: Tx, query: commands.ListWork) -> list[Batch]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -296,9 +281,8 @@ async def bury(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow, reason: st
     end(tx, of, head, [row], "dead", reason)
 
 
-@handles(ReplayWork)
-async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
-    """A dead batch goes to the end of its queue again, as if it were new."""
+@handles(commands.ReplayWork)
+async def replay_work(tx: Tx, command: commands.ReplayWork) -> Batch:
     row = await _find_dead(tx, command.tenant, command.batch)
     if row is None:
         raise BatchNotFound(command.batch)
@@ -316,9 +300,8 @@ async def replay_work(tx: Tx, command: ReplayWork) -> Batch:
     return queued
 
 
-@handles(DropDead)
-async def drop_dead(tx: Tx, command: DropDead) -> bool:
-    """Forget a dead batch."""
+@handles(commands.DropDead)
+async def drop_dead(tx: Tx, command: commands.DropDead) -> bool:
     row = await _find_dead(tx, command.tenant, command.batch)
     if row is not None:
         forget(tx, row)
@@ -331,9 +314,8 @@ async def _find_dead(tx: Tx, tenant: str, id: str) -> EndedWorkRow | None:
     return found[0] if found else None
 
 
-@handles(ListDead)
-async def list_dead(tx: Tx, query: ListDead) -> Page[DeadBatch]:
-    """Dead letters, oldest first."""
+@handles(commands.ListDead)
+async def list_dead(tx: Tx, query: commands.ListDead) -> Page[DeadBatch]:
     return await ended_page(tx, query, "dead", _dead_record)
 
 
@@ -341,9 +323,8 @@ def _dead_record(row: EndedWorkRow) -> DeadBatch:
     return dead_batch(row.id, row.body, row.reason, row.ended_us)
 
 
-@handles(InterruptWork)
-async def interrupt_work(tx: Tx, command: InterruptWork) -> Interrupted:
-    """Supersede what nobody works on, and mark the rest as not to be given out again."""
+@handles(commands.InterruptWork)
+async def interrupt_work(tx: Tx, command: commands.InterruptWork) -> Interrupted:
     head = await need_head(tx, command.tenant, command.session)
     check_alive(command.session, head)
     rows = await tx.scan(WORK.primary, head.number)
