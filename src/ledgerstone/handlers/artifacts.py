@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.records.artifacts import Artifact, Quota
 from ledgerstone.rules import artifacts as rules
 from ledgerstone.rules import evidence as evidence_rules
+from ledgerstone.rules.rows import record_of
 from ledgerstone.tables.blobs import (
     ARTIFACTS,
     ARTIFACTS_BY_URI,
@@ -23,6 +25,10 @@ from ledgerstone.tables.blobs import (
     ArtifactRow,
 )
 from ledgerstone.tables.transaction import Tx
+
+_columns = attrgetter(
+    "id", "scope", "name", "version", "uri", "ref", "size_bytes", "created_us", "body"
+)
 
 
 @handles(commands.PutArtifact)
@@ -200,31 +206,9 @@ async def _by_uri(tx: Tx, tenant: str, uri: str) -> Artifact | None:
 
 
 def _read(row: ArtifactRow) -> Artifact:
-    return rules.read(
-        row.id,
-        row.scope,
-        row.name,
-        row.version,
-        row.uri,
-        row.ref,
-        row.size_bytes,
-        row.created_us,
-        row.body,
-    )
+    return rules.read(*_columns(row))
 
 
 def _store(tx: Tx, tenant: str, scope: str, place: int, artifact: Artifact) -> None:
-    row = ArtifactRow(
-        tenant,
-        artifact.id,
-        scope,
-        artifact.name,
-        artifact.version,
-        place,
-        artifact.uri,
-        artifact.ref,
-        artifact.size_bytes,
-        artifact.created_us,
-        rules.encode(artifact),
-    )
-    tx.put(ARTIFACTS, row)
+    others = {"tenant": tenant, "scope": scope, "place": place, "body": rules.encode(artifact)}
+    tx.put(ARTIFACTS, record_of(ArtifactRow, artifact, **others))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from itertools import takewhile, zip_longest
 from operator import attrgetter
-from typing import TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import is_sha256
@@ -22,9 +19,11 @@ from ledgerstone.commands.attachments import (
 )
 from ledgerstone.errors import BlobNotFound
 from ledgerstone.handlers.commits import Commit
+from ledgerstone.handlers.paging import first_fitting
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.blobs import Blob, BlobCounts, Upload
+from ledgerstone.rules.rows import record_of
 from ledgerstone.tables.blobs import (
     ARTIFACTS_BY_BYTES,
     ATTACHMENTS,
@@ -38,37 +37,7 @@ from ledgerstone.tables.blobs import (
     ChunkRow,
     UploadRow,
 )
-from ledgerstone.tables.table import Index, Key
 from ledgerstone.tables.transaction import Tx
-
-R = TypeVar("R", bound=msgspec.Struct)
-
-_PAGE_ROWS = 64
-"""The fewest rows that are read at once when a filter may refuse some of them."""
-
-
-async def first_fitting(
-    tx: Tx,
-    index: Index[R],
-    prefix: Key,
-    fitting: Callable[[list[R]], Awaitable[list[R]]],
-    limit: int | None,
-    *,
-    after: Key | None = None,
-    before: Key | None = None,
-) -> list[R]:
-    """The first rows of an index that pass a filter; read in pages when there is a limit.
-
-    The columns of the index that follow the prefix must not be the same in two rows.
-    """
-    size = None if limit is None else max(limit, _PAGE_ROWS)
-    found: list[R] = []
-    while True:
-        rows = await tx.scan(index, *prefix, after=after, before=before, limit=size)
-        found += await fitting(rows)
-        if limit is None or size is None or len(rows) < size or len(found) >= limit:
-            return found[:limit]
-        after = index.key_of(rows[-1])[len(prefix) :]
 
 
 @handles(commands.BeginUpload)
@@ -93,7 +62,7 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
     tenant, ref = command.tenant, command.ref
     stored = await _touch(tx, tenant, ref, command.media_type)
     if stored is not None and stored.key != command.instead_of:
-        return _blob(stored)
+        return record_of(Blob, stored)
     upload = await tx.get(UPLOADS, tenant, command.key)
     if upload is None or upload.leaving:
         raise BlobNotFound(ref)
@@ -112,7 +81,7 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
     tx.put(BLOBS, row)
     if stored is not None:
         await _give_up_bytes(tx, stored)
-    return _blob(row)
+    return record_of(Blob, row)
 
 
 @handles(commands.CondemnUpload)
@@ -141,7 +110,7 @@ async def forget_upload(tx: Tx, command: commands.ForgetUpload) -> bool:
 @handles(commands.TouchBlob)
 async def touch_blob(tx: Tx, command: commands.TouchBlob) -> Blob | None:
     row = await _touch(tx, command.tenant, command.ref, command.media_type)
-    return None if row is None else _blob(row)
+    return None if row is None else record_of(Blob, row)
 
 
 @handles(commands.DropBlob)
@@ -160,7 +129,7 @@ async def drop_blob(tx: Tx, command: commands.DropBlob) -> Upload | None:
 @handles(commands.GetBlob)
 async def get_blob(tx: Tx, query: commands.GetBlob) -> Blob | None:
     row = await tx.get(BLOBS, query.tenant, query.ref)
-    return None if row is None else _blob(row)
+    return None if row is None else record_of(Blob, row)
 
 
 @handles(commands.ReadChunk)
@@ -172,7 +141,7 @@ async def read_chunk(tx: Tx, query: commands.ReadChunk) -> bytes | None:
 @handles(commands.ListBlobs)
 async def list_blobs(tx: Tx, query: commands.ListBlobs) -> list[Blob]:
     rows = await tx.scan(BLOBS.primary, query.tenant, after=(query.after,), limit=query.limit)
-    return [_blob(row) for row in rows]
+    return [record_of(Blob, row) for row in rows]
 
 
 @handles(commands.ListUnreferenced)
@@ -185,7 +154,7 @@ async def list_unreferenced(tx: Tx, query: commands.ListUnreferenced) -> list[Bl
 
     place = (BLOBS.primary, (query.tenant,))
     rows = await first_fitting(tx, *place, fitting, query.limit, after=(query.after,))
-    return [_blob(row) for row in rows]
+    return [record_of(Blob, row) for row in rows]
 
 
 async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str]:
@@ -268,23 +237,8 @@ async def _give_up_bytes(tx: Tx, blob: BlobRow) -> UploadRow:
     return row
 
 
-def _blob(row: BlobRow) -> Blob:
-    return Blob(
-        ref=row.ref,
-        size_bytes=row.size_bytes,
-        media_type=row.media_type,
-        created_us=row.created_us,
-        place=row.place,
-        key=row.key,
-        sums=row.sums,
-        touched_us=row.touched_us,
-    )
-
-
 def _upload(row: UploadRow) -> Upload:
-    return Upload(
-        key=row.key, place=row.place, created_us=row.created_us, leaving=bool(row.leaving)
-    )
+    return record_of(Upload, row, leaving=bool(row.leaving))
 
 
 @handles(RecordIntent)
@@ -294,13 +248,13 @@ async def record_intent(tx: Tx, command: RecordIntent) -> Attachment:
     if row is None:
         row = AttachmentRow(*key, command.uri, tx.now_us)
         tx.put(ATTACHMENTS, row)
-    return _attachment(row)
+    return record_of(Attachment, row)
 
 
 @handles(CommitAttachments)
 async def commit_attachments(tx: Tx, command: CommitAttachments) -> list[Attachment]:
     rows = await stamp(tx, command.tenant, command.session, command.ids, tx.now_us)
-    return [_attachment(row) for row in rows]
+    return [record_of(Attachment, row) for row in rows]
 
 
 async def stamp(
@@ -334,19 +288,19 @@ async def forget_attachment(tx: Tx, command: ForgetAttachment) -> bool:
 @handles(GetAttachment)
 async def get_attachment(tx: Tx, query: GetAttachment) -> Attachment | None:
     row = await tx.get(ATTACHMENTS, query.tenant, query.session, query.id)
-    return None if row is None else _attachment(row)
+    return None if row is None else record_of(Attachment, row)
 
 
 @handles(ListUncommitted)
 async def list_uncommitted(tx: Tx, query: ListUncommitted) -> list[Attachment]:
     rows = await tx.scan(ATTACHMENTS_OPEN, query.tenant, before=(query.cutoff_us + 1,))
-    return [_attachment(row) for row in rows]
+    return [record_of(Attachment, row) for row in rows]
 
 
 @handles(ListAttachments)
 async def list_attachments(tx: Tx, query: ListAttachments) -> list[Attachment]:
     rows = await tx.scan(ATTACHMENTS.primary, query.tenant, query.session)
-    return [_attachment(row) for row in sorted(rows, key=attrgetter("intent_us", "id"))]
+    return [record_of(Attachment, row) for row in sorted(rows, key=attrgetter("intent_us", "id"))]
 
 
 async def attach_blobs(tx: Tx, commit: Commit) -> None:
@@ -363,7 +317,3 @@ async def attach_blobs(tx: Tx, commit: Commit) -> None:
         if intent.committed_us is None:
             tx.put(ATTACHMENTS, replace(intent, committed_us=moment_us))
     commit.effects["blobs"] = list(command.blobs)
-
-
-def _attachment(row: AttachmentRow) -> Attachment:
-    return Attachment(row.session, row.id, row.uri, row.intent_us, row.committed_us)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ledgerstone.commands import work as commands
 from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch, WorkInterrupted
 from ledgerstone.handlers.executions import need_execution
-from ledgerstone.handlers.heads import find_head, need_head, save_head
+from ledgerstone.handlers.heads import find_head, open_session, save_head
 from ledgerstone.handlers.ready import (
     first_parked,
     lines_of,
@@ -25,7 +25,7 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import bury, claimed_rows, end, stored
 from ledgerstone.records.work import Batch, Claim, Taken
 from ledgerstone.rules.executions import is_decided
-from ledgerstone.rules.guard import check_alive, check_fence
+from ledgerstone.rules.guard import check_fence
 from ledgerstone.rules.parking import parked, woken
 from ledgerstone.rules.work import (
     TAKE_ROUNDS,
@@ -61,8 +61,7 @@ _FIRST_ROWS = 64
 async def claim_work(tx: Tx, command: commands.ClaimWork) -> Claim | None:
     if command.guard.fence is None:
         raise InvalidValue("lease", "work is claimed under a lease")
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, command.tenant, command.session)
     check_fence(command.session, head, command.guard, tx.now_us)
     owned = await claimed_rows(tx, head, command.claim)
     owned = [row for row in owned if row.claim_fence == head.fence]
@@ -166,8 +165,7 @@ async def _need_owned(
     tx: Tx, command: commands.RenewClaim | commands.FailClaim | commands.ParkClaim
 ) -> tuple[Head, list[WorkRow]]:
     """The head of a live session and what the claim owns there; ClaimLost when it does not."""
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, command.tenant, command.session)
     rows = await claimed_rows(tx, head, command.claim)
     if not owns(rows, command.token, head):
         raise ClaimLost(command.session, command.claim)

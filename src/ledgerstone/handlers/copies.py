@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
-from ledgerstone.handlers.heads import need_head, save_head
+from ledgerstone.handlers.heads import open_session, save_head
 from ledgerstone.handlers.nodes import (
     USER,
     add_nodes,
@@ -25,7 +25,6 @@ from ledgerstone.handlers.sessions import insert_session, session_of
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import frame, link
-from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.ledger import encode_effects
 from ledgerstone.rules.usage import FORGOTTEN
 from ledgerstone.tables.blobs import ATTACHMENTS
@@ -52,8 +51,7 @@ _COPIED_FIELDS = (
 
 @handles(CopySession)
 async def copy_session(tx: Tx, command: CopySession) -> Session:
-    source = await need_head(tx, command.tenant, command.source)
-    check_alive(command.source, source)
+    source = await open_session(tx, command.tenant, command.source)
     if await tx.find(SESSIONS_BY_ID, command.tenant, command.target.id) is not None:
         raise AlreadyExists(command.target.id)
     target = await insert_session(tx, command.tenant, command.target)

@@ -9,11 +9,11 @@ from msgspec.structs import astuple
 
 from ledgerstone.commands import executions as commands
 from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
-from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
-from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.heads import find_head, open_session
+from ledgerstone.handlers.paging import first_fitting, load_missing
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.tickets import check_still_asked, find_ticket, load_missing
+from ledgerstone.handlers.tickets import check_still_asked, find_ticket
 from ledgerstone.handlers.work import wake
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.tickets import Ticket
@@ -41,8 +41,7 @@ _age = attrgetter("created_us", "id")
 @handles(commands.StartExecution)
 async def start_execution(tx: Tx, command: commands.StartExecution) -> Execution:
     tenant, fence = command.tenant, command.guard.fence
-    head = await need_head(tx, tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, tenant, command.session)
     check_guard(command.session, head, command.guard, tx.now_us)
     found = await _find(tx, tenant, command.id, head)
     if found is not None:
@@ -118,17 +117,11 @@ async def _count_change(tx: Tx, number: int, before: Execution, after: Execution
 def _save(tx: Tx, tenant: str, head: Head, execution: Execution) -> Execution:
     """Write an execution; answers it as it will be read."""
     row = ExecutionRow(
-        tenant,
-        execution.id,
-        head.number,
-        execution.call_id,
-        execution.message_id,
-        execution.run_id,
-        execution.ticket,
-        execution.status,
-        execution.fence,
-        execution.created_us,
-        rules.encode(execution),
+        tenant=tenant,
+        id=execution.id,
+        number=head.number,
+        body=rules.encode(execution),
+        **rules.columns(execution),
     )
     tx.put(EXECUTIONS, row)
     return _read(tx, row, head)

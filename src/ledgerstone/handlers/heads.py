@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ledgerstone.commands.sessions import DeleteSession, ParentRule, PurgeSession
 from ledgerstone.errors import Corrupt, InvalidValue, SessionHasChildren, SessionNotFound
 from ledgerstone.records.sessions import Session
+from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.tables.sessions import (
     HEADS,
@@ -43,6 +44,13 @@ async def need_head(tx: Tx, tenant: str, session: str) -> Head:
     head = await find_head(tx, tenant, session)
     if head is None:
         raise SessionNotFound(session)
+    return head
+
+
+async def open_session(tx: Tx, tenant: str, session: str) -> Head:
+    """The same of a session that takes writes; SessionDeleted."""
+    head = await need_head(tx, tenant, session)
+    check_alive(session, head)
     return head
 
 

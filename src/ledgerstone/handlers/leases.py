@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from ledgerstone.commands import leases as commands
 from ledgerstone.commands.restored import RaiseFences
-from ledgerstone.handlers.heads import find_head, need_head, save_head
+from ledgerstone.handlers.heads import find_head, need_head, open_session, save_head
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.leases import Lease
 from ledgerstone.rules import leases as rules
 from ledgerstone.rules.chain import GENESIS
-from ledgerstone.rules.guard import check_alive, is_live
+from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.leases import FLOOR_STUB, clear
 from ledgerstone.tables.graph import NOTES, NoteRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
@@ -26,8 +26,7 @@ LEASE_NODE = "ledger.lease"
 
 @handles(commands.TakeLease)
 async def take_lease(tx: Tx, command: commands.TakeLease) -> Lease | None:
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, command.tenant, command.session)
     expires_us = head.expires_us
     if not rules.take(head, command, tx.now_us):
         return None

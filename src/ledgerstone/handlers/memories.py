@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ledgerstone.commands import memories as commands
 from ledgerstone.commands.embeddings import NewEmbedding
 from ledgerstone.commands.memories import NewMemory
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.embeddings import drop_vector, put_vectors
+from ledgerstone.handlers.paging import first_fitting
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.memories import Memory
 from ledgerstone.rules import memories as rules
@@ -129,22 +130,18 @@ async def search_memories(tx: Tx, query: commands.SearchMemories) -> list[Memory
     after, bounds = (query.namespace, ""), _below(query.namespace)
     if query.after is not None:
         after = max(after, (query.after.namespace, query.after.key))
-    found: list[MemoryRow] = []
-    while enough is None or len(found) < enough:
-        rows = await tx.scan(
-            MEMORIES.primary, query.tenant, after=after, limit=_PAGE_ROWS, **bounds
-        )
-        # A record is made of what is handed out only: most of what is looked at is not.
-        found += [
-            row
-            for row in rows
-            if _is_alive(tx, row)
-            and (not wanted or matches(wanted, rules.read_value(row.key, row.value)))
-        ]
-        if len(rows) < _PAGE_ROWS:
-            break
-        after = (rows[-1].namespace, rows[-1].key)
-    return [_record(row) for row in found[query.offset : enough]]
+
+    async def fitting(rows: list[MemoryRow]) -> list[MemoryRow]:
+        alive = [row for row in rows if _is_alive(tx, row)]
+        if not wanted:
+            return alive
+        return [row for row in alive if matches(wanted, rules.read_value(row.key, row.value))]
+
+    found = await first_fitting(
+        tx, MEMORIES.primary, (query.tenant,), fitting, enough,
+        after=after, page_rows=_PAGE_ROWS, **bounds,
+    )  # fmt: skip
+    return [_record(row) for row in found[query.offset :]]
 
 
 @handles(commands.ListNamespaces)
@@ -190,12 +187,5 @@ def _is_alive(tx: Tx, row: MemoryRow | None) -> bool:
 
 
 def _record(row: MemoryRow) -> Memory:
-    return rules.record(
-        row.namespace,
-        row.key,
-        row.value,
-        row.ttl_us,
-        row.created_us,
-        row.updated_us,
-        row.expires_us,
-    )
+    _, *columns = astuple(row)
+    return rules.record(*columns)

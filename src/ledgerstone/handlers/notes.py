@@ -8,12 +8,11 @@ from typing import Literal, TypeAlias
 from ledgerstone.codec import decode_json, sha256
 from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.heads import find_head, open_session
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.nodes import Note
 from ledgerstone.rules.bodies import read_any
-from ledgerstone.rules.guard import check_alive
 from ledgerstone.tables.graph import CONTENTS, NOTES, NOTES_DRAFTS, ContentRow, NoteRow
 from ledgerstone.tables.sessions import SESSIONS_BY_ID, Head
 from ledgerstone.tables.transaction import Tx
@@ -30,8 +29,7 @@ async def number_of(tx: Tx, tenant: str, session: str) -> int | None:
 
 @handles(commands.AnnotateNodes)
 async def annotate_nodes(tx: Tx, command: commands.AnnotateNodes) -> int:
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, command.tenant, command.session)
     await put_values(tx, head, command.values)
     how: NoteMode = "keep_note" if command.mode == "keep" else "replace_note"
     return await write_notes(tx, head, command.notes, tx.now_us, how)

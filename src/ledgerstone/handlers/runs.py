@@ -12,22 +12,21 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.codec import encode_struct
 from ledgerstone.commands.runs import GetRun, GetRunTree, LatestRun, ListRuns, PutRun, UpdateRun
 from ledgerstone.errors import (
     AlreadyExists,
-    Corrupt,
-    InvalidValue,
     RunNotFound,
     SessionBindingMismatch,
 )
-from ledgerstone.handlers.heads import find_head, need_head, save_head, touch
+from ledgerstone.handlers.heads import find_head, open_session, save_head, touch
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.runs import Run, RunTree
 from ledgerstone.records.sessions import Page
 from ledgerstone.rules import run as rules
-from ledgerstone.rules.guard import check_alive, check_guard
+from ledgerstone.rules.bodies import read_struct
+from ledgerstone.rules.guard import check_guard
 from ledgerstone.rules.run import grow
 from ledgerstone.tables.runs import (
     KEPT_RUNS,
@@ -169,17 +168,13 @@ async def _record_among(
 
 def read_run(id: str, body: bytes | None) -> Run:
     """A record from its column; Corrupt, naming the row."""
-    try:
-        return decode_struct(_decoder, body or b"")
-    except (ValueError, InvalidValue, msgspec.MsgspecError) as error:
-        raise Corrupt("runs", id, "body", str(error)) from None
+    return read_struct(_decoder, body, "runs", id)
 
 
 @handles(PutRun)
 async def put_run(tx: Tx, command: PutRun) -> Run:
     given = command.run
-    head = await need_head(tx, command.tenant, given.session)
-    check_alive(given.session, head)
+    head = await open_session(tx, command.tenant, given.session)
     run = await open_record(tx, command.tenant, head, given.id)
     if run.old is not None and not command.upsert:
         raise AlreadyExists(given.id)
@@ -191,8 +186,7 @@ async def update_run(tx: Tx, command: UpdateRun) -> Run:
     old = await find_run(tx, command.tenant, command.id)
     if old is None:
         raise RunNotFound(command.id)
-    head = await need_head(tx, command.tenant, old.session)
-    check_alive(old.session, head)
+    head = await open_session(tx, command.tenant, old.session)
     check_guard(old.session, head, command.guard, tx.now_us)
     run = await open_record(tx, command.tenant, head, command.id)
     return await _store(tx, command.tenant, head, run, rules.change(old, command.changes))

@@ -26,7 +26,7 @@ from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import STATUSES, Cause, Session
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.leases import FLOOR_STUB
-from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.rules.rows import RECENCY_SHIFT, record_of
 from ledgerstone.tables.graph import BRANCHES
 from ledgerstone.tables.sessions import (
     DOCUMENTS,
@@ -252,20 +252,12 @@ def session_of(row: SessionRow, head: Head) -> Session:
         metadata = None if row.metadata is None else decode_json(row.metadata)
     except (ValueError, msgspec.MsgspecError) as error:
         raise Corrupt("sessions", row.id, "metadata", str(error)) from None
-    return Session(
-        id=row.id,
-        tenant=row.tenant,
-        user=row.user,
-        app=row.app,
-        title=row.title,
-        model=row.model,
-        cwd=row.cwd,
-        status=row.status,
+    return record_of(
+        Session,
+        row,
         metadata=metadata,
-        parent=row.parent,
         cause=cause,
         incarnation=head.incarnation,
-        created_us=row.created_us,
         updated_us=head.updated_us,
         deleted_us=head.deleted_us,
         active_run=head.active_run,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 from typing import NamedTuple, TypeVar
 
@@ -17,10 +16,10 @@ from ledgerstone.errors import (
     SessionNotFound,
     TicketNotFound,
 )
-from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.nodes import node_by_id, stretches
+from ledgerstone.handlers.paging import first_fitting, load_missing
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.sessions import Page
@@ -30,7 +29,7 @@ from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.tickets import wake_up
 from ledgerstone.tables.graph import BRANCHES
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, Head, SessionRow
-from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.table import Index, Key
 from ledgerstone.tables.tickets import (
     TICKETS,
     TICKETS_BY_CREATION,
@@ -59,17 +58,7 @@ async def open_tickets(tx: Tx, commit: Commit) -> None:
 def _save(tx: Tx, tenant: str, number: int, ticket: Ticket) -> Ticket:
     """Write a ticket; answers it as it will be read."""
     body = rules.encode(ticket)
-    row = TicketRow(
-        tenant,
-        ticket.id,
-        number,
-        ticket.run_id,
-        ticket.status,
-        ticket.reason,
-        ticket.created_us,
-        ticket.expires_us,
-        body,
-    )
+    row = TicketRow(tenant=tenant, id=ticket.id, number=number, body=body, **rules.columns(ticket))
     tx.put(TICKETS, row)
     return rules.read(ticket.id, body, ticket.user)
 
@@ -175,15 +164,6 @@ async def _first_due(tx: Tx, tenant: str) -> Head | None:
 def is_alive(head: Head | None) -> bool:
     """Whether a session is there, and not deleted."""
     return head is not None and head.deleted_us is None
-
-
-async def load_missing(
-    tx: Tx, table: Table[R], loaded: dict[int, R | None], numbers: Iterable[int]
-) -> None:
-    """Load the heads or rows of these sessions, unless they are loaded already."""
-    missing = [number for number in dict.fromkeys(numbers) if number not in loaded]
-    found = await tx.get_many(table, [(number,) for number in missing])
-    loaded.update(zip(missing, found, strict=True))
 
 
 async def _due_tickets(tx: Tx, tenant: str, number: int, limit: int) -> list[TicketRow]:

@@ -312,16 +312,11 @@ def _run_columns(id: str, body: bytes) -> Fields:
 
 
 def _ticket_columns(target: Target, fields: Fields) -> Fields:
-    one = ticket_rules.read(fields["id"], fields["body"])
-    times = {"created_us": one.created_us, "expires_us": one.expires_us}
-    return {"run": one.run_id, "status": one.status, "reason": one.reason, **times}
+    return ticket_rules.columns(ticket_rules.read(fields["id"], fields["body"]))
 
 
 def _execution_columns(target: Target, fields: Fields) -> Fields:
-    one = execution_rules.read(fields["id"], fields["body"])
-    owner = {"call": one.call_id, "message": one.message_id, "run": one.run_id}
-    state = {"ticket": one.ticket, "status": one.status, "fence": one.fence}
-    return {**owner, **state, "created_us": one.created_us}
+    return execution_rules.columns(execution_rules.read(fields["id"], fields["body"]))
 
 
 def _budget_columns(target: Target, fields: Fields) -> Fields:

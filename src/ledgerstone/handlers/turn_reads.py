@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.codec import decode_struct
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.sessions import ReadSessionAt
 from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
@@ -28,7 +27,7 @@ from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.sessions import SessionView
 from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
 from ledgerstone.rules import ledger
-from ledgerstone.rules.bodies import read_effects
+from ledgerstone.rules.bodies import read_effects, read_struct
 from ledgerstone.tables.graph import CONTENTS, TURNS, TURNS_BY_ID, TURNS_BY_REVISION, TurnRow
 from ledgerstone.tables.sessions import SESSIONS, SESSIONS_BY_ID, Head
 from ledgerstone.tables.transaction import Tx
@@ -210,10 +209,7 @@ async def _manifest(tx: Tx, number: int, ref: str) -> Checkpoint | None:
     row = await tx.get(CONTENTS, number, ref)
     if row is None:
         return None
-    try:
-        return decode_struct(_checkpoint, row.data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("contents", ref, "data", str(error)) from None
+    return read_struct(_checkpoint, row.data, "contents", ref, "data")
 
 
 @handles(ListTurns)

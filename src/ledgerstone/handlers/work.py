@@ -11,7 +11,7 @@ from ledgerstone.commands import work as commands
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.work import NewBatch
 from ledgerstone.errors import AlreadyExists, BatchNotFound, ClaimLost, Corrupt
-from ledgerstone.handlers.heads import find_head, need_head, save_head
+from ledgerstone.handlers.heads import find_head, open_session, save_head
 from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.sessions import Page
@@ -181,8 +181,7 @@ async def _enqueue(
     tx: Tx, tenant: str, batch: NewBatch, on_duplicate: OnDuplicate = "answer"
 ) -> Batch:
     """Enqueue in a session whose head nobody has loaded."""
-    head = await need_head(tx, tenant, batch.session)
-    check_alive(batch.session, head)
+    head = await open_session(tx, tenant, batch.session)
     last = head.enqueued
     found = await put_batch(tx, tenant, head, batch)
     if head.enqueued != last:
@@ -287,8 +286,7 @@ async def replay_work(tx: Tx, command: commands.ReplayWork) -> Batch:
     if row is None:
         raise BatchNotFound(command.batch)
     batch = _dead_record(row).batch
-    head = await need_head(tx, command.tenant, batch.session)
-    check_alive(batch.session, head)
+    head = await open_session(tx, command.tenant, batch.session)
     if await tx.fresh(WORK_BY_ID, [(head.number, batch.id)]) is not None:
         raise AlreadyExists(batch.id)
     twin = None
@@ -325,8 +323,7 @@ def _dead_record(row: EndedWorkRow) -> DeadBatch:
 
 @handles(commands.InterruptWork)
 async def interrupt_work(tx: Tx, command: commands.InterruptWork) -> Interrupted:
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, command.tenant, command.session)
     rows = await tx.scan(WORK.primary, head.number)
     running = [row for row in rows if has_live_claim(row, head, tx.now_us)]
     pending = [row for row in rows if not has_live_claim(row, head, tx.now_us)]

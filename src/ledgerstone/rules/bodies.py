@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from ledgerstone.codec import decode_json
-from ledgerstone.errors import Corrupt
+from ledgerstone.codec import decode_json, decode_struct
+from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import ROLES, MessageBody, Visibility
 from ledgerstone.records.nodes import Opaque
 from ledgerstone.records.parts import read_part
+
+T = TypeVar("T")
 
 ROLE_NUMBERS: dict[str, int] = {role: n for n, role in enumerate(ROLES, start=1)}
 ROLE_NAMES: dict[int, str] = dict(enumerate(ROLES, start=1))
@@ -46,11 +48,7 @@ def visibility_of(data: bytes, where: str) -> Visibility:
 
 def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:
     """A stored message body as its newest amendment shows it."""
-    try:
-        changes = decode_json(patch)
-    except ValueError as error:
-        raise Corrupt("amendments", where, "patch", str(error)) from None
-    return read_loosely(data, changes, where)
+    return read_loosely(data, read_json(patch, "amendments", where, "patch"), where)
 
 
 def read_any(data: bytes, format: str | None, where: str) -> Any:
@@ -70,6 +68,16 @@ def read_json(data: bytes, table: str, key: str, field: str) -> Any:
     try:
         return decode_json(data)
     except (ValueError, TypeError) as error:
+        raise Corrupt(table, key, field, str(error)) from None
+
+
+def read_struct(
+    decoder: msgspec.json.Decoder[T], data: bytes | None, table: str, key: str, field: str = "body"
+) -> T:
+    """A stored record; Corrupt, naming the row, when it does not decode."""
+    try:
+        return decode_struct(decoder, data or b"")
+    except (ValueError, InvalidValue) as error:
         raise Corrupt(table, key, field, str(error)) from None
 
 

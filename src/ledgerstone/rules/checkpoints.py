@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.codec import decode_struct, sha256
+from ledgerstone.codec import sha256
 from ledgerstone.errors import Corrupt
 from ledgerstone.records.turns import Checkpoint
+from ledgerstone.rules.bodies import read_struct
 
 _manifests = msgspec.json.Decoder(Checkpoint)
 
@@ -19,10 +20,7 @@ def checkpoint_refs(session: str, ref: str | None, data: bytes | None) -> set[st
     """
     if ref is None:
         return set()
-    try:
-        manifest = decode_struct(_manifests, data or b"")
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("documents", session, "checkpoint", str(error)) from None
+    manifest = read_struct(_manifests, data, "documents", session, "checkpoint")
     if sha256(data or b"") != ref:
         raise Corrupt("documents", session, "checkpoint", "it is not the one of the head")
     named = (ref, manifest.tool_state, manifest.plugins, manifest.execution)

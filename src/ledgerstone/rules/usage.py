@@ -8,11 +8,12 @@ from datetime import date
 import msgspec
 
 from ledgerstone.clock import US_PER_S
-from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.codec import encode_struct
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.errors import BudgetExceeded, Corrupt, InvalidValue
+from ledgerstone.errors import BudgetExceeded, InvalidValue
 from ledgerstone.records.stats import Budget, BudgetState, Grouping, Period, UsageSum
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
+from ledgerstone.rules.bodies import read_struct
 from ledgerstone.rules.rows import UsageDay
 
 US_PER_DAY = 86_400 * US_PER_S
@@ -388,10 +389,7 @@ def encode_budget(budget: Budget) -> bytes:
 
 def read_budget(id: str, body: bytes) -> Budget:
     """A stored budget; Corrupt when it does not decode."""
-    try:
-        return decode_struct(_budget, body)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise Corrupt("budgets", id, "body", str(error)) from None
+    return read_struct(_budget, body, "budgets", id)
 
 
 def state_of(budget: Budget, since_us: int, nano: int, tokens: int) -> BudgetState:
