@@ -24,37 +24,25 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.blobs import Blob, BlobCounts, Upload
 from ledgerstone.rules.rows import record_of
-from ledgerstone.tables.blobs import (
-    ARTIFACTS_BY_BYTES,
-    ATTACHMENTS,
-    ATTACHMENTS_BY_BYTES,
-    ATTACHMENTS_OPEN,
-    BLOBS,
-    CHUNKS,
-    UPLOADS,
-    AttachmentRow,
-    BlobRow,
-    ChunkRow,
-    UploadRow,
-)
+from ledgerstone.tables import blobs as tables
 from ledgerstone.tables.transaction import Tx
 
 
 @handles(commands.BeginUpload)
 async def begin_upload(tx: Tx, command: commands.BeginUpload) -> Upload:
-    row = await tx.get(UPLOADS, command.tenant, command.key)
+    row = await tx.get(tables.UPLOADS, command.tenant, command.key)
     if row is None:
-        row = UploadRow(command.tenant, command.key, command.place, tx.now_us)
-        tx.put(UPLOADS, row)
+        row = tables.UploadRow(command.tenant, command.key, command.place, tx.now_us)
+        tx.put(tables.UPLOADS, row)
     return _upload(row)
 
 
 @handles(commands.PutChunk)
 async def put_chunk(tx: Tx, command: commands.PutChunk) -> None:
-    upload = await tx.get(UPLOADS, command.tenant, command.key)
+    upload = await tx.get(tables.UPLOADS, command.tenant, command.key)
     if upload is None or upload.leaving:
         raise BlobNotFound(command.key)
-    tx.put(CHUNKS, ChunkRow(command.tenant, command.key, command.n, command.data))
+    tx.put(tables.CHUNKS, tables.ChunkRow(command.tenant, command.key, command.n, command.data))
 
 
 @handles(commands.FinishUpload)
@@ -63,11 +51,11 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
     stored = await _touch(tx, tenant, ref, command.media_type)
     if stored is not None and stored.key != command.instead_of:
         return record_of(Blob, stored)
-    upload = await tx.get(UPLOADS, tenant, command.key)
+    upload = await tx.get(tables.UPLOADS, tenant, command.key)
     if upload is None or upload.leaving:
         raise BlobNotFound(ref)
-    tx.delete(UPLOADS, tenant, command.key)
-    row = BlobRow(
+    tx.delete(tables.UPLOADS, tenant, command.key)
+    row = tables.BlobRow(
         tenant,
         ref,
         command.size_bytes,
@@ -78,7 +66,7 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
         tx.now_us if stored is None else stored.created_us,
         tx.now_us,
     )
-    tx.put(BLOBS, row)
+    tx.put(tables.BLOBS, row)
     if stored is not None:
         await _give_up_bytes(tx, stored)
     return record_of(Blob, row)
@@ -86,12 +74,12 @@ async def finish_upload(tx: Tx, command: commands.FinishUpload) -> Blob:
 
 @handles(commands.CondemnUpload)
 async def condemn_upload(tx: Tx, command: commands.CondemnUpload) -> Upload | None:
-    row = await tx.get(UPLOADS, command.tenant, command.key)
+    row = await tx.get(tables.UPLOADS, command.tenant, command.key)
     if row is None or row.created_us > command.before_us:
         return None
     if not row.leaving:
         row = replace(row, leaving=1, created_us=tx.now_us)
-        tx.put(UPLOADS, row)
+        tx.put(tables.UPLOADS, row)
     return _upload(row)
 
 
@@ -99,11 +87,11 @@ async def condemn_upload(tx: Tx, command: commands.CondemnUpload) -> Upload | No
 async def forget_upload(tx: Tx, command: commands.ForgetUpload) -> bool:
     """The row goes; chunks only with it, since without a row they are a blob's."""
     key = (command.tenant, command.key)
-    if await tx.get(UPLOADS, *key) is None:
+    if await tx.get(tables.UPLOADS, *key) is None:
         return False
-    tx.delete(UPLOADS, *key)
-    for (n,) in await tx.scan_columns(CHUNKS.primary, ("n",), *key):
-        tx.delete(CHUNKS, *key, n)
+    tx.delete(tables.UPLOADS, *key)
+    for (n,) in await tx.scan_columns(tables.CHUNKS.primary, ("n",), *key):
+        tx.delete(tables.CHUNKS, *key, n)
     return True
 
 
@@ -116,48 +104,50 @@ async def touch_blob(tx: Tx, command: commands.TouchBlob) -> Blob | None:
 @handles(commands.DropBlob)
 async def drop_blob(tx: Tx, command: commands.DropBlob) -> Upload | None:
     key = (command.tenant, command.ref)
-    row = await tx.get(BLOBS, *key)
+    row = await tx.get(tables.BLOBS, *key)
     if row is None or row.touched_us > command.before_us:
         return None
-    for index in (ARTIFACTS_BY_BYTES, ATTACHMENTS_BY_BYTES):
+    for index in (tables.ARTIFACTS_BY_BYTES, tables.ATTACHMENTS_BY_BYTES):
         if await tx.scan_columns(index, ("id",), *key, limit=1):
             return None
-    tx.delete(BLOBS, *key)
+    tx.delete(tables.BLOBS, *key)
     return _upload(await _give_up_bytes(tx, row))
 
 
 @handles(commands.GetBlob)
 async def get_blob(tx: Tx, query: commands.GetBlob) -> Blob | None:
-    row = await tx.get(BLOBS, query.tenant, query.ref)
+    row = await tx.get(tables.BLOBS, query.tenant, query.ref)
     return None if row is None else record_of(Blob, row)
 
 
 @handles(commands.ReadChunk)
 async def read_chunk(tx: Tx, query: commands.ReadChunk) -> bytes | None:
-    row = await tx.get(CHUNKS, query.tenant, query.key, query.n)
+    row = await tx.get(tables.CHUNKS, query.tenant, query.key, query.n)
     return None if row is None else row.data
 
 
 @handles(commands.ListBlobs)
 async def list_blobs(tx: Tx, query: commands.ListBlobs) -> list[Blob]:
-    rows = await tx.scan(BLOBS.primary, query.tenant, after=(query.after,), limit=query.limit)
+    rows = await tx.scan(
+        tables.BLOBS.primary, query.tenant, after=(query.after,), limit=query.limit
+    )
     return [record_of(Blob, row) for row in rows]
 
 
 @handles(commands.ListUnreferenced)
 async def list_unreferenced(tx: Tx, query: commands.ListUnreferenced) -> list[Blob]:
 
-    async def fitting(rows: list[BlobRow]) -> list[BlobRow]:
+    async def fitting(rows: list[tables.BlobRow]) -> list[tables.BlobRow]:
         rows = [row for row in rows if row.touched_us <= query.before_us]
         named = await _named(tx, rows, query.intents_before_us)
         return [row for row in rows if row.ref not in named]
 
-    place = (BLOBS.primary, (query.tenant,))
+    place = (tables.BLOBS.primary, (query.tenant,))
     rows = await first_fitting(tx, *place, fitting, query.limit, after=(query.after,))
     return [record_of(Blob, row) for row in rows]
 
 
-async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str]:
+async def _named(tx: Tx, rows: list[tables.BlobRow], intents_before_us: int) -> set[str]:
     """What is named from the first to the last of some blobs; old unused intents do not count."""
     if not rows:
         return set()
@@ -165,8 +155,8 @@ async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str
     before_first, behind_last = rows[0].ref[:-1], rows[-1].ref + " "
     named: set[str] = set()
     for index, columns in (
-        (ARTIFACTS_BY_BYTES, ("ref",)),
-        (ATTACHMENTS_BY_BYTES, ("id", "committed_us", "intent_us")),
+        (tables.ARTIFACTS_BY_BYTES, ("ref",)),
+        (tables.ATTACHMENTS_BY_BYTES, ("id", "committed_us", "intent_us")),
     ):
         uses = await tx.scan_columns(
             index, columns, rows[0].tenant, after=(before_first,), before=(behind_last,)
@@ -182,10 +172,10 @@ async def _named(tx: Tx, rows: list[BlobRow], intents_before_us: int) -> set[str
 @handles(commands.ListUploads)
 async def list_uploads(tx: Tx, query: commands.ListUploads) -> list[Upload]:
 
-    async def fitting(rows: list[UploadRow]) -> list[UploadRow]:
+    async def fitting(rows: list[tables.UploadRow]) -> list[tables.UploadRow]:
         return [row for row in rows if row.created_us <= query.before_us]
 
-    place = (UPLOADS.primary, (query.tenant,))
+    place = (tables.UPLOADS.primary, (query.tenant,))
     rows = await first_fitting(tx, *place, fitting, query.limit, after=(query.after,))
     return [_upload(row) for row in rows]
 
@@ -193,10 +183,10 @@ async def list_uploads(tx: Tx, query: commands.ListUploads) -> list[Upload]:
 @handles(commands.CountBlobs)
 async def count_blobs(tx: Tx, query: commands.CountBlobs) -> BlobCounts:
     tenant = query.tenant
-    blobs = await tx.scan_columns(BLOBS.primary, ("ref", "size_bytes"), tenant)
-    uploads = await tx.scan_columns(UPLOADS.primary, ("key",), tenant)
-    roots = await tx.scan_columns(ARTIFACTS_BY_BYTES, ("ref",), tenant)
-    roots += await tx.scan_columns(ATTACHMENTS_BY_BYTES, ("id",), tenant)
+    blobs = await tx.scan_columns(tables.BLOBS.primary, ("ref", "size_bytes"), tenant)
+    uploads = await tx.scan_columns(tables.UPLOADS.primary, ("key",), tenant)
+    roots = await tx.scan_columns(tables.ARTIFACTS_BY_BYTES, ("ref",), tenant)
+    roots += await tx.scan_columns(tables.ATTACHMENTS_BY_BYTES, ("id",), tenant)
     named = {ref for (ref,) in roots}
     return BlobCounts(
         blobs=len(blobs),
@@ -207,47 +197,47 @@ async def count_blobs(tx: Tx, query: commands.CountBlobs) -> BlobCounts:
     )
 
 
-async def need_blob(tx: Tx, tenant: str, ref: str) -> BlobRow:
+async def need_blob(tx: Tx, tenant: str, ref: str) -> tables.BlobRow:
     """The blob; BlobNotFound when the tenant has no such bytes."""
-    found = await tx.get(BLOBS, tenant, ref)
+    found = await tx.get(tables.BLOBS, tenant, ref)
     if found is None:
         raise BlobNotFound(ref)
     return found
 
 
-async def _touch(tx: Tx, tenant: str, ref: str, media_type: str | None) -> BlobRow | None:
+async def _touch(tx: Tx, tenant: str, ref: str, media_type: str | None) -> tables.BlobRow | None:
     """The same content was put again; the first media type stays."""
-    row = await tx.get(BLOBS, tenant, ref)
+    row = await tx.get(tables.BLOBS, tenant, ref)
     if row is None:
         return None
     if row.media_type is not None:
         media_type = row.media_type
     row = replace(row, touched_us=tx.now_us, media_type=media_type)
-    tx.put(BLOBS, row)
+    tx.put(tables.BLOBS, row)
     return row
 
 
-async def _give_up_bytes(tx: Tx, blob: BlobRow) -> UploadRow:
+async def _give_up_bytes(tx: Tx, blob: tables.BlobRow) -> tables.UploadRow:
     """The bytes that a blob had are on their way out."""
-    row = await tx.get(UPLOADS, blob.tenant, blob.key)
+    row = await tx.get(tables.UPLOADS, blob.tenant, blob.key)
     if row is None:
-        row = UploadRow(blob.tenant, blob.key, blob.place, tx.now_us)
+        row = tables.UploadRow(blob.tenant, blob.key, blob.place, tx.now_us)
     row = replace(row, leaving=1)
-    tx.put(UPLOADS, row)
+    tx.put(tables.UPLOADS, row)
     return row
 
 
-def _upload(row: UploadRow) -> Upload:
+def _upload(row: tables.UploadRow) -> Upload:
     return record_of(Upload, row, leaving=bool(row.leaving))
 
 
 @handles(RecordIntent)
 async def record_intent(tx: Tx, command: RecordIntent) -> Attachment:
     key = (command.tenant, command.session, command.id)
-    row = await tx.get(ATTACHMENTS, *key)
+    row = await tx.get(tables.ATTACHMENTS, *key)
     if row is None:
-        row = AttachmentRow(*key, command.uri, tx.now_us)
-        tx.put(ATTACHMENTS, row)
+        row = tables.AttachmentRow(*key, command.uri, tx.now_us)
+        tx.put(tables.ATTACHMENTS, row)
     return record_of(Attachment, row)
 
 
@@ -259,14 +249,14 @@ async def commit_attachments(tx: Tx, command: CommitAttachments) -> list[Attachm
 
 async def stamp(
     tx: Tx, tenant: str, session: str, ids: tuple[str, ...], moment_us: int
-) -> list[AttachmentRow]:
+) -> list[tables.AttachmentRow]:
     """The known ones of these attachments, all used now: who used one first has stamped it."""
     found = []
     for id in dict.fromkeys(ids):
-        row = await tx.get(ATTACHMENTS, tenant, session, id)
+        row = await tx.get(tables.ATTACHMENTS, tenant, session, id)
         if row is not None and row.committed_us is None:
             row = replace(row, committed_us=moment_us)
-            tx.put(ATTACHMENTS, row)
+            tx.put(tables.ATTACHMENTS, row)
         if row is not None:
             found.append(row)
     return found
@@ -275,31 +265,31 @@ async def stamp(
 @handles(ForgetAttachment)
 async def forget_attachment(tx: Tx, command: ForgetAttachment) -> bool:
     key = (command.tenant, command.session, command.id)
-    row = await tx.get(ATTACHMENTS, *key)
+    row = await tx.get(tables.ATTACHMENTS, *key)
     if row is None:
         return False
     before_us = command.before_us
     if before_us is not None and (row.committed_us is not None or row.intent_us > before_us):
         return False
-    tx.delete(ATTACHMENTS, *key)
+    tx.delete(tables.ATTACHMENTS, *key)
     return True
 
 
 @handles(GetAttachment)
 async def get_attachment(tx: Tx, query: GetAttachment) -> Attachment | None:
-    row = await tx.get(ATTACHMENTS, query.tenant, query.session, query.id)
+    row = await tx.get(tables.ATTACHMENTS, query.tenant, query.session, query.id)
     return None if row is None else record_of(Attachment, row)
 
 
 @handles(ListUncommitted)
 async def list_uncommitted(tx: Tx, query: ListUncommitted) -> list[Attachment]:
-    rows = await tx.scan(ATTACHMENTS_OPEN, query.tenant, before=(query.cutoff_us + 1,))
+    rows = await tx.scan(tables.ATTACHMENTS_OPEN, query.tenant, before=(query.cutoff_us + 1,))
     return [record_of(Attachment, row) for row in rows]
 
 
 @handles(ListAttachments)
 async def list_attachments(tx: Tx, query: ListAttachments) -> list[Attachment]:
-    rows = await tx.scan(ATTACHMENTS.primary, query.tenant, query.session)
+    rows = await tx.scan(tables.ATTACHMENTS.primary, query.tenant, query.session)
     return [record_of(Attachment, row) for row in sorted(rows, key=attrgetter("intent_us", "id"))]
 
 
@@ -308,12 +298,12 @@ async def attach_blobs(tx: Tx, commit: Commit) -> None:
     command, moment_us = commit.command, commit.moment_us
     # A database may not be able to compare what is no name of content.
     names = [(command.tenant, ref) for ref in takewhile(is_sha256, command.blobs)]
-    for ref, blob in zip_longest(command.blobs, await tx.get_many(BLOBS, names)):
+    for ref, blob in zip_longest(command.blobs, await tx.get_many(tables.BLOBS, names)):
         if blob is None:
             raise BlobNotFound(ref)
     keys = [(command.tenant, command.session, ref) for ref in command.blobs]
-    for key, row in zip(keys, await tx.get_many(ATTACHMENTS, keys), strict=True):
-        intent = row or AttachmentRow(*key, f"blob:{key[2]}", moment_us)
+    for key, row in zip(keys, await tx.get_many(tables.ATTACHMENTS, keys), strict=True):
+        intent = row or tables.AttachmentRow(*key, f"blob:{key[2]}", moment_us)
         if intent.committed_us is None:
-            tx.put(ATTACHMENTS, replace(intent, committed_us=moment_us))
+            tx.put(tables.ATTACHMENTS, replace(intent, committed_us=moment_us))
     commit.effects["blobs"] = list(command.blobs)

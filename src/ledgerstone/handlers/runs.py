@@ -28,18 +28,7 @@ from ledgerstone.rules import run as rules
 from ledgerstone.rules.bodies import read_struct
 from ledgerstone.rules.guard import check_guard
 from ledgerstone.rules.run import grow
-from ledgerstone.tables.runs import (
-    KEPT_RUNS,
-    KEPT_RUNS_BY_CREATION,
-    KEPT_RUNS_BY_PARENT,
-    KEPT_RUNS_BY_SESSION,
-    RUNS,
-    RUNS_BY_CREATION,
-    RUNS_BY_ID,
-    RUNS_BY_PARENT,
-    RUNS_OPEN,
-    RunRow,
-)
+from ledgerstone.tables import runs as tables
 from ledgerstone.tables.sessions import PURGED, SESSIONS, SESSIONS_BY_ID, Head
 from ledgerstone.tables.table import Index, Key
 from ledgerstone.tables.transaction import Tx
@@ -59,7 +48,7 @@ class OpenRun(msgspec.Struct, gc=False):
     number: int
     first_ord: int = 0
     last_ord: int = 0
-    stored: RunRow | None = None
+    stored: tables.RunRow | None = None
     kept: bool = False
     old: Run | None = None
     new: Run | None = None
@@ -73,13 +62,13 @@ class OpenRun(msgspec.Struct, gc=False):
 
 async def open_record(tx: Tx, tenant: str, head: Head, id: str) -> OpenRun:
     """The session's row of a run and the run's record, wherever in the tenant it is."""
-    rows = await tx.scan(RUNS_BY_ID, id)
+    rows = await tx.scan(tables.RUNS_BY_ID, id)
     run = _open(head, next((row for row in rows if row.number == head.number), None))
     record = await _record_among(tx, tenant, rows, head.number)
     if record is not None:
         run.old = read_run(id, record.body)
         return run
-    kept = await tx.get(KEPT_RUNS, tenant, id)
+    kept = await tx.get(tables.KEPT_RUNS, tenant, id)
     if kept is not None:
         run.old, run.kept = read_run(id, kept.body), True
     return run
@@ -87,10 +76,10 @@ async def open_record(tx: Tx, tenant: str, head: Head, id: str) -> OpenRun:
 
 async def open_mention(tx: Tx, head: Head, id: str) -> OpenRun:
     """The session's row of a run that nodes name; no record is needed for that."""
-    return _open(head, await tx.find(RUNS_BY_ID, id, head.number))
+    return _open(head, await tx.find(tables.RUNS_BY_ID, id, head.number))
 
 
-def _open(head: Head, row: RunRow | None) -> OpenRun:
+def _open(head: Head, row: tables.RunRow | None) -> OpenRun:
     if row is not None:
         return OpenRun(row.n, row.first_ord, row.last_ord, row)
     head.runs += 1  # The session meets this run for the first time.
@@ -108,7 +97,7 @@ def settle_record(head: Head, run: OpenRun, given: Run, moment_us: int) -> Run:
 
 def save_run(tx: Tx, tenant: str, head: Head, id: str, run: OpenRun) -> None:
     """Write the session's row of a run."""
-    row, record = run.stored or RunRow(head.number, run.number, id), run.new
+    row, record = run.stored or tables.RunRow(head.number, run.number, id), run.new
     if record is None:
         row = replace(row, first_ord=run.first_ord, last_ord=run.last_ord)
     else:
@@ -123,11 +112,11 @@ def save_run(tx: Tx, tenant: str, head: Head, id: str, run: OpenRun) -> None:
             body=encode_struct(record, "run"),
         )
     if run.stored is None:
-        tx.insert(RUNS, [row])
+        tx.insert(tables.RUNS, [row])
     else:
-        tx.put(RUNS, row)
+        tx.put(tables.RUNS, row)
     if record is not None and run.kept:
-        tx.delete(KEPT_RUNS, tenant, id)
+        tx.delete(tables.KEPT_RUNS, tenant, id)
 
 
 async def run_names(tx: Tx, head: Head, numbers: set[int]) -> dict[int, str]:
@@ -137,25 +126,25 @@ async def run_names(tx: Tx, head: Head, numbers: set[int]) -> dict[int, str]:
     first, last = min(numbers), max(numbers)
     if last - first < _SPARSE * len(numbers):
         names = await tx.scan_columns(
-            RUNS.primary, ("n", "id"), head.number, after=(first - 1,), before=(last + 1,)
+            tables.RUNS.primary, ("n", "id"), head.number, after=(first - 1,), before=(last + 1,)
         )
         return dict(names)
-    rows = await tx.get_many(RUNS, [(head.number, number) for number in sorted(numbers)])
+    rows = await tx.get_many(tables.RUNS, [(head.number, number) for number in sorted(numbers)])
     return {row.n: row.id for row in rows if row is not None}
 
 
 async def find_run(tx: Tx, tenant: str, id: str) -> Run | None:
     """A stored record, or None."""
-    row = await _record_among(tx, tenant, await tx.scan(RUNS_BY_ID, id))
+    row = await _record_among(tx, tenant, await tx.scan(tables.RUNS_BY_ID, id))
     if row is None:
-        kept = await tx.get(KEPT_RUNS, tenant, id)
+        kept = await tx.get(tables.KEPT_RUNS, tenant, id)
         return None if kept is None else read_run(id, kept.body)
     return read_run(id, row.body)
 
 
 async def _record_among(
-    tx: Tx, tenant: str, rows: list[RunRow], own: int | None = None
-) -> RunRow | None:
+    tx: Tx, tenant: str, rows: list[tables.RunRow], own: int | None = None
+) -> tables.RunRow | None:
     """The row with the tenant's record of a run; `own` is a session that is known to be there."""
     for row in rows:
         if row.tenant != tenant:
@@ -299,27 +288,27 @@ async def _living(tx: Tx, query: ListRuns) -> list[_Range]:
     tenant, where, tells = query.tenant, query.where, ("status", "parent_run", "number")
     if where.session is not None:
         session = await tx.find(SESSIONS_BY_ID, tenant, where.session)
-        return [] if session is None else [_Range(RUNS.primary, (session.number,), tells)]
+        return [] if session is None else [_Range(tables.RUNS.primary, (session.number,), tells)]
     if where.parent_run is not None:
-        return [_Range(RUNS_BY_PARENT, (tenant, where.parent_run), tells)]
+        return [_Range(tables.RUNS_BY_PARENT, (tenant, where.parent_run), tells)]
     if where.status not in (None, "done"):
-        return [_Range(RUNS_OPEN, (tenant, where.status), tells)]
-    return [_Range(RUNS_BY_CREATION, (tenant,), tells)]
+        return [_Range(tables.RUNS_OPEN, (tenant, where.status), tells)]
+    return [_Range(tables.RUNS_BY_CREATION, (tenant,), tells)]
 
 
 def _kept(query: ListRuns) -> _Range:
     """Where the runs stand that outlived their session."""
     tenant, where, tells = query.tenant, query.where, ("status", "parent_run")
     if where.session is not None:
-        return _Range(KEPT_RUNS_BY_SESSION, (tenant, where.session), tells)
+        return _Range(tables.KEPT_RUNS_BY_SESSION, (tenant, where.session), tells)
     if where.parent_run is not None:
-        return _Range(KEPT_RUNS_BY_PARENT, (tenant, where.parent_run), tells)
-    return _Range(KEPT_RUNS_BY_CREATION, (tenant,), tells)
+        return _Range(tables.KEPT_RUNS_BY_PARENT, (tenant, where.parent_run), tells)
+    return _Range(tables.KEPT_RUNS_BY_CREATION, (tenant,), tells)
 
 
 async def _first(tx: Tx, one: _Range, query: ListRuns, purged: set[int]) -> list[Any]:
     """The first rows of a range that are asked for: one more than the page needs."""
-    if one.order is RUNS.primary:
+    if one.order is tables.RUNS.primary:
         rows = one.pick(await tx.scan(one.order, *one.prefix), query, purged)
         return [row for row in rows if query.after is None or _creation(row) > query.after]
     wanted = query.offset + query.limit + 1
@@ -346,9 +335,9 @@ async def get_run_tree(tx: Tx, query: GetRunTree) -> RunTree | None:
     parents = [root.id]
     for parent in parents:
         place = (query.tenant, parent)
-        living = await tx.scan(RUNS_BY_PARENT, *place)
+        living = await tx.scan(tables.RUNS_BY_PARENT, *place)
         below = [(row.id, row.body) for row in living if row.number not in purged]
-        kept = await tx.scan(KEPT_RUNS_BY_PARENT, *place)
+        kept = await tx.scan(tables.KEPT_RUNS_BY_PARENT, *place)
         below += [(row.id, row.body) for row in kept]
         for id, body in below:
             if id not in found:  # Parents may go round in a circle.

@@ -25,19 +25,9 @@ from ledgerstone.records.work import (
     OnDuplicate,
     WorkCounts,
 )
+from ledgerstone.rules import work as rules
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.parking import claim_of, woken
-from ledgerstone.rules.work import (
-    WorkRow,
-    batch_of,
-    dead_batch,
-    dead_body,
-    ended_batch,
-    has_live_claim,
-    new_row,
-    owns,
-    revived,
-)
 from ledgerstone.tables.sessions import SESSIONS, Head
 from ledgerstone.tables.table import Index
 from ledgerstone.tables.transaction import Tx
@@ -65,14 +55,19 @@ R = TypeVar("R")
 
 
 def end(
-    tx: Tx, of: tuple[str, str], head: Head, rows: Sequence[WorkRow], state: EndState, reason: str
+    tx: Tx,
+    of: tuple[str, str],
+    head: Head,
+    rows: Sequence[rules.WorkRow],
+    state: EndState,
+    reason: str,
 ) -> None:
     """Move batches from the queue to what ended; `of` is tenant and session."""
     tenant, session = of
     ended = []
     for row in rows:
         tx.delete(WORK, head.number, row.seq)
-        body = dead_body(session, row)
+        body = rules.dead_body(session, row)
         ended.append(
             EndedWorkRow(head.number, row.seq, tenant, row.id, state, tx.now_us, reason, body)
         )
@@ -97,7 +92,7 @@ async def list_ended(tx: Tx, query: commands.ListEnded) -> Page[EndedBatch]:
 
 
 def _record(row: EndedWorkRow) -> EndedBatch:
-    return ended_batch(row.id, row.body, row.state, row.reason, row.ended_us)
+    return rules.ended_batch(row.id, row.body, row.state, row.reason, row.ended_us)
 
 
 async def ended_page(
@@ -163,10 +158,10 @@ async def prune_work(tx: Tx, command: commands.PruneWork) -> int:
     return command.limit - left
 
 
-_FIELDS = len(WorkRow.__struct_fields__)
+_FIELDS = len(rules.WorkRow.__struct_fields__)
 
 
-def stored(tx: Tx, head: Head, row: WorkRow) -> StoredRow:
+def stored(tx: Tx, head: Head, row: rules.WorkRow) -> StoredRow:
     """A batch as a row of its session, marked when it is not available yet."""
     later = int(row.available_us > tx.now_us)
     return StoredRow(*(*astuple(row)[:_FIELDS], head.number, later))
@@ -200,19 +195,19 @@ async def put_batch(tx: Tx, tenant: str, head: Head, batch: NewBatch) -> Batch:
     if twin is None and batch.source_key is not None:
         twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
     if twin is not None:
-        return batch_of(batch.session, twin)
+        return rules.batch_of(batch.session, twin)
     return await add_batch(tx, tenant, head, batch)
 
 
 async def add_batch(tx: Tx, tenant: str, head: Head, batch: NewBatch) -> Batch:
     """Queue a batch whose id and source key are known to be free; the caller saves the head."""
-    row = new_row(batch, head.enqueued + 1, tx.now_us)
+    row = rules.new_row(batch, head.enqueued + 1, tx.now_us)
     if await tx.fresh(WORK.primary, [(head.number, row.seq)]) is not None:
         raise Corrupt("heads", batch.session, "enqueued", f"{head.enqueued}, less than was queued")
     head.enqueued = row.seq
     tx.insert(WORK, [stored(tx, head, row)])
     await raise_ready(tx, tenant, head, row)
-    return batch_of(batch.session, row)
+    return rules.batch_of(batch.session, row)
 
 
 async def enqueue_in_commit(tx: Tx, commit: Commit) -> None:
@@ -231,14 +226,14 @@ async def complete_claims(tx: Tx, head: Head, command: CommitTurn) -> None:
     queues: set[str] = set()
     for one in command.complete:
         rows = await claimed_rows(tx, head, one.claim)
-        if not owns(rows, one.token, head):
+        if not rules.owns(rows, one.token, head):
             raise ClaimLost(command.session, one.claim)
         end(tx, (command.tenant, command.session), head, rows, "done", f"by turn {command.turn}")
         queues.update(row.queue for row in rows)
     await settle_queues(tx, head, queues)
 
 
-async def claimed_rows(tx: Tx, head: Head, claim: str) -> list[WorkRow]:
+async def claimed_rows(tx: Tx, head: Head, claim: str) -> list[rules.WorkRow]:
     """What stands under a claim, of whatever generation, in the order it is claimed."""
     return [*await tx.scan(WORK_BY_CLAIM, head.number, claim)]
 
@@ -250,14 +245,14 @@ async def cancel_work(tx: Tx, command: commands.CancelWork) -> Batch | None:
         return None
     check_alive(command.session, head)
     row = await tx.find(WORK_BY_ID, head.number, command.batch)
-    if row is None or has_live_claim(row, head, tx.now_us):
+    if row is None or rules.has_live_claim(row, head, tx.now_us):
         return None
     end(tx, (command.tenant, command.session), head, [row], "cancelled", command.reason)
     if row.waiting_for is None:
         await settle_queue(tx, head, row.queue)
     else:
         await settle_ready(tx, head)  # What stood behind it, in any queue, can be had again.
-    return batch_of(command.session, row)
+    return rules.batch_of(command.session, row)
 
 
 @handles(commands.ListWork)
@@ -267,13 +262,13 @@ async def list_work(tx: Tx, query: commands.ListWork) -> list[Batch]:
         return []
     rows = await tx.scan(WORK.primary, head.number)
     if query.pending:
-        rows = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+        rows = [row for row in rows if not rules.has_live_claim(row, head, tx.now_us)]
     if query.order == "priority":
         rows.sort(key=lambda row: row.place)
-    return [batch_of(query.session, row) for row in rows]
+    return [rules.batch_of(query.session, row) for row in rows]
 
 
-async def bury(tx: Tx, of: tuple[str, str], head: Head, row: WorkRow, reason: str) -> None:
+async def bury(tx: Tx, of: tuple[str, str], head: Head, row: rules.WorkRow, reason: str) -> None:
     """Move a batch from the queue to the dead letters, over an earlier one of the same id."""
     for old in await tx.scan(DEAD_WORK_BY_ID, of[0], row.id, head.number):
         forget(tx, old)
@@ -293,7 +288,7 @@ async def replay_work(tx: Tx, command: commands.ReplayWork) -> Batch:
     if batch.source_key is not None:
         twin = await tx.fresh(WORK_BY_SOURCE, [(head.number, batch.source_key)])
     forget(tx, row)
-    queued = await add_batch(tx, command.tenant, head, revived(batch, keyed=twin is None))
+    queued = await add_batch(tx, command.tenant, head, rules.revived(batch, keyed=twin is None))
     save_head(tx, head)
     return queued
 
@@ -318,15 +313,15 @@ async def list_dead(tx: Tx, query: commands.ListDead) -> Page[DeadBatch]:
 
 
 def _dead_record(row: EndedWorkRow) -> DeadBatch:
-    return dead_batch(row.id, row.body, row.reason, row.ended_us)
+    return rules.dead_batch(row.id, row.body, row.reason, row.ended_us)
 
 
 @handles(commands.InterruptWork)
 async def interrupt_work(tx: Tx, command: commands.InterruptWork) -> Interrupted:
     head = await open_session(tx, command.tenant, command.session)
     rows = await tx.scan(WORK.primary, head.number)
-    running = [row for row in rows if has_live_claim(row, head, tx.now_us)]
-    pending = [row for row in rows if not has_live_claim(row, head, tx.now_us)]
+    running = [row for row in rows if rules.has_live_claim(row, head, tx.now_us)]
+    pending = [row for row in rows if not rules.has_live_claim(row, head, tx.now_us)]
     end(tx, (command.tenant, command.session), head, pending, "superseded", command.reason)
     running = [replace(row, superseded=command.reason) for row in running]
     for row in running:
@@ -338,7 +333,7 @@ async def interrupt_work(tx: Tx, command: commands.InterruptWork) -> Interrupted
         session=command.session,
         epoch=1 if sums is None else sums.epoch + 1,
         superseded=len(pending),
-        running=[batch_of(command.session, row) for row in running],
+        running=[rules.batch_of(command.session, row) for row in running],
     )
 
 
@@ -346,7 +341,7 @@ async def wake(tx: Tx, head: Head, execution: str | None = None) -> None:
     """What waits for an execution, or for any of the session, can be claimed again."""
     if not head.enqueued:
         return
-    rows: list[WorkRow]
+    rows: list[rules.WorkRow]
     if execution is None:
         rows = [*await tx.scan(WORK_PARKED, head.number)]
     else:
