@@ -51,11 +51,6 @@ async def settle_queues(tx: Tx, head: Head, queues: Iterable[str]) -> None:
     await settle_lines(tx, head, [line for line in lines if line is not None])
 
 
-async def settle_queue(tx: Tx, head: Head, queue: str) -> None:
-    """The same for one queue: to the end of the line, or out of it."""
-    await settle_queues(tx, head, [queue])
-
-
 async def settle_claimed(tx: Tx, head: Head, choice: Choice, lines: Sequence[ReadyRow]) -> None:
     """The same after a claim, for less: what was claimed is available, and the session is held."""
     changed = {row.queue for row in (*choice.spent, *choice.group)}

@@ -20,6 +20,7 @@ from ledgerstone.errors import (
     SessionBindingMismatch,
 )
 from ledgerstone.handlers.heads import find_head, open_session, save_head, touch
+from ledgerstone.handlers.paging import first_fitting, page_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.runs import Run, RunTree
@@ -226,8 +227,6 @@ async def latest_run(tx: Tx, query: LatestRun) -> Run | None:
     return await find_run(tx, query.tenant, head.latest_run)
 
 
-_CHUNK_RUNS = (50, 500)
-"""The fewest and the most that are read at once."""
 _creation = attrgetter("created_us", "id")
 
 
@@ -238,11 +237,6 @@ class _Range(NamedTuple):
     prefix: Key
     tells: tuple[str, ...]
     """The columns that tell whether a run is asked for."""
-
-    def pick(self, rows: list[Any], query: ListRuns, purged: set[int]) -> list[Any]:
-        """Those of the rows that are asked for."""
-        tell = attrgetter(*self.tells)
-        return [row for row in rows if _fits(query, purged, *tell(row))]
 
 
 def _fits(
@@ -273,9 +267,7 @@ async def list_runs(tx: Tx, query: ListRuns) -> Page[Run]:
     for one in ranges:
         found += await _first(tx, one, query, purged)
     found.sort(key=_creation)
-    end = query.offset + query.limit
-    page = [read_run(row.id, row.body) for row in found[query.offset : end]]
-    return Page(page, len(found) > end, None, total)
+    return page_of(query, found, lambda row: read_run(row.id, row.body), total)
 
 
 async def _purged(tx: Tx, tenant: str) -> set[int]:
@@ -308,21 +300,16 @@ def _kept(query: ListRuns) -> _Range:
 
 async def _first(tx: Tx, one: _Range, query: ListRuns, purged: set[int]) -> list[Any]:
     """The first rows of a range that are asked for: one more than the page needs."""
+
+    async def fitting(rows: list[Any]) -> list[Any]:
+        tell = attrgetter(*one.tells)
+        return [row for row in rows if _fits(query, purged, *tell(row))]
+
     if one.order is tables.RUNS.primary:
-        rows = one.pick(await tx.scan(one.order, *one.prefix), query, purged)
+        rows = await fitting(await tx.scan(one.order, *one.prefix))
         return [row for row in rows if query.after is None or _creation(row) > query.after]
     wanted = query.offset + query.limit + 1
-    few, many = _CHUNK_RUNS
-    size = min(max(wanted, few), many)
-    found: list[Any] = []
-    after: Key | None = query.after
-    while len(found) < wanted:
-        rows = await tx.scan(one.order, *one.prefix, after=after, limit=size)
-        found += one.pick(rows, query, purged)
-        if len(rows) < size:
-            break
-        after = _creation(rows[-1])
-    return found
+    return await first_fitting(tx, one.order, one.prefix, fitting, wanted, after=query.after)
 
 
 @handles(GetRunTree)

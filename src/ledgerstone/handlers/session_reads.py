@@ -10,7 +10,7 @@ from ledgerstone.commands.sessions import SessionFilter
 from ledgerstone.handlers.heads import descendants, find_head, find_session
 from ledgerstone.handlers.nodes import id_at, node_at
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.sessions import named_branches, read_session, session_of
+from ledgerstone.handlers.sessions import named_branches, session_of
 from ledgerstone.records import sessions as records
 from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Page, Picker, Session
@@ -35,7 +35,8 @@ from ledgerstone.tables.transaction import Tx
 
 @handles(commands.GetSession)
 async def get_session(tx: Tx, query: commands.GetSession) -> Session | None:
-    return await read_session(tx, query.tenant, query.id)
+    found = await find_session(tx, query.tenant, query.id)
+    return None if found is None else session_of(*found)
 
 
 @handles(commands.GetHead)

@@ -51,18 +51,15 @@ async def create_session(tx: Tx, command: commands.CreateSession) -> Session:
     if found is None:
         await check_parent(tx, command.tenant, command.session, command.parent_rule)
         await insert_session(tx, command.tenant, command.session, command.document)
-        return await _need_record(tx, command.tenant, command.session.id)
+        return session_of(*await need_session(tx, command.tenant, command.session.id))
     stored = session_of(*found)
-    if command.ensure or await _is_repeat(tx, command, stored, found[0].number):
+    if command.ensure:
         return stored
-    raise AlreadyExists(command.session.id)
-
-
-async def _is_repeat(tx: Tx, command: commands.CreateSession, stored: Session, number: int) -> bool:
-    if _columns(command.session) != _columns(stored):
-        return False
-    document = await tx.get(DOCUMENTS, number, "document")
-    return (None if document is None else document.body) == command.document
+    document = await tx.get(DOCUMENTS, found[0].number, "document")
+    same_document = (None if document is None else document.body) == command.document
+    if _columns(command.session) != _columns(stored) or not same_document:
+        raise AlreadyExists(command.session.id)
+    return stored
 
 
 async def insert_session(
@@ -107,7 +104,7 @@ async def put_session(tx: Tx, command: commands.PutSession) -> Session:
     if found is None:
         await check_parent(tx, command.tenant, session, command.parent_rule)
         await insert_session(tx, command.tenant, session, document)
-        return await _need_record(tx, command.tenant, session.id)
+        return session_of(*await need_session(tx, command.tenant, session.id))
     old, head = found
     check_alive(session.id, head)
     if session.parent != old.parent:
@@ -222,16 +219,6 @@ async def restore_session(tx: Tx, command: commands.RestoreSession) -> bool:
     if head.enqueued:
         await restore_ready(tx, command.tenant, head)
     return True
-
-
-async def read_session(tx: Tx, tenant: str, id: str) -> Session | None:
-    """A stored session, or None."""
-    found = await find_session(tx, tenant, id)
-    return None if found is None else session_of(*found)
-
-
-async def _need_record(tx: Tx, tenant: str, id: str) -> Session:
-    return session_of(*await need_session(tx, tenant, id))
 
 
 async def named_branches(tx: Tx, head: Head) -> list[Branch]:

@@ -19,7 +19,7 @@ from ledgerstone.errors import (
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.nodes import node_by_id, stretches
-from ledgerstone.handlers.paging import first_fitting, load_missing
+from ledgerstone.handlers.paging import first_fitting, load_missing, page_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.sessions import Page
@@ -194,12 +194,11 @@ async def list_tickets(tx: Tx, query: commands.ListTickets) -> Page[Ticket]:
     if query.total:
         places = await tx.scan_columns(index, _Place._fields, *prefix, before=before)
         total = len(await chosen.fitting([_Place(*place) for place in places]))
-    end = query.offset + query.limit
+    wanted = query.offset + query.limit + 1
     rows = await first_fitting(
-        tx, index, prefix, chosen.fitting, end + 1, after=query.after, before=before
+        tx, index, prefix, chosen.fitting, wanted, after=query.after, before=before
     )
-    found = [chosen.read(row) for row in rows[query.offset : end]]
-    return Page(found, len(rows) > end, None, total)
+    return page_of(query, rows, chosen.read, total)
 
 
 def _index_for(query: commands.ListTickets, numbers: list[int]) -> tuple[Index[TicketRow], Key]:
@@ -234,29 +233,22 @@ class _Chosen:
         self.heads: dict[int, Head | None] = {}
 
     async def fitting(self, rows: list[P]) -> list[P]:
-        """Those that are asked for."""
         rows = [row for row in rows if self._fits(row)]
         if self.where.session is None:
             await load_missing(self.tx, HEADS, self.heads, (row.number for row in rows))
             rows = [row for row in rows if is_alive(self.heads[row.number])]
         await load_missing(self.tx, SESSIONS, self.sessions, (row.number for row in rows))
-        return [row for row in rows if self._is_of_user(row.number)]
+        users = {number: one.user for number, one in self.sessions.items() if one is not None}
+        wanted = self.where.user
+        return [r for r in rows if r.number in users and wanted in (None, users[r.number])]
 
     def _fits(self, row: P) -> bool:
         where = self.where
-        for wanted, actual in (
-            (where.status, row.status),
-            (where.run_id, row.run),
-            (where.reason, row.reason),
-        ):
-            if wanted is not None and wanted != actual:
-                return False
         before_us = where.expires_before_us
-        return before_us is None or (row.expires_us is not None and row.expires_us < before_us)
-
-    def _is_of_user(self, number: int) -> bool:
-        session = self.sessions[number]
-        return session is not None and self.where.user in (None, session.user)
+        if before_us is not None and (row.expires_us is None or row.expires_us >= before_us):
+            return False
+        pairs = ((where.status, row.status), (where.run_id, row.run), (where.reason, row.reason))
+        return all(wanted in (None, actual) for wanted, actual in pairs)
 
     def read(self, row: TicketRow) -> Ticket:
         """A ticket with the user of its session."""

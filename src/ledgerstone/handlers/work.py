@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import astuple, replace
 
@@ -12,7 +12,8 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.work import NewBatch
 from ledgerstone.errors import AlreadyExists, BatchNotFound, ClaimLost, Corrupt
 from ledgerstone.handlers.heads import find_head, open_session, save_head
-from ledgerstone.handlers.ready import raise_ready, settle_queue, settle_queues, settle_ready
+from ledgerstone.handlers.paging import page_of
+from ledgerstone.handlers.ready import raise_ready, settle_queues, settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
@@ -53,16 +54,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+Owner: TypeAlias = tuple[str, str]
+"""Tenant and session."""
+
 
 def end(
-    tx: Tx,
-    of: tuple[str, str],
-    head: Head,
-    rows: Sequence[rules.WorkRow],
-    state: EndState,
-    reason: str,
+    tx: Tx, of: Owner, head: Head, rows: Sequence[rules.WorkRow], state: EndState, reason: str
 ) -> None:
-    """Move batches from the queue to what ended; `of` is tenant and session."""
+    """Move batches from the queue to what ended."""
     tenant, session = of
     ended = []
     for row in rows:
@@ -88,14 +87,22 @@ def _count(tx: Tx, tenant: str, number: int, state: str, more: int) -> None:
 
 @handles(commands.ListEnded)
 async def list_ended(tx: Tx, query: commands.ListEnded) -> Page[EndedBatch]:
-    return await ended_page(tx, query, query.state, _record)
+    def record(row: EndedWorkRow) -> EndedBatch:
+        return rules.ended_batch(row.id, row.body, row.state, row.reason, row.ended_us)
+
+    return await _ended_page(tx, query, query.state, record)
 
 
-def _record(row: EndedWorkRow) -> EndedBatch:
-    return rules.ended_batch(row.id, row.body, row.state, row.reason, row.ended_us)
+@handles(commands.ListDead)
+async def list_dead(tx: Tx, query: commands.ListDead) -> Page[DeadBatch]:
+    return await _ended_page(tx, query, "dead", _dead_record)
 
 
-async def ended_page(
+def _dead_record(row: EndedWorkRow) -> DeadBatch:
+    return rules.dead_batch(row.id, row.body, row.reason, row.ended_us)
+
+
+async def _ended_page(
     tx: Tx,
     query: commands.ListEnded | commands.ListDead,
     state: EndState,
@@ -110,10 +117,9 @@ async def ended_page(
     total = None
     if query.total:
         total = len(await tx.scan_columns(index, ("id",), *owner))
-    end = query.offset + query.limit
-    rows = await tx.scan(index, *owner, after=query.after, limit=end + 1)
-    items = [record(row) for row in rows[query.offset : end]]
-    return Page(items, len(rows) > end, None, total)
+    wanted = query.offset + query.limit + 1
+    rows = await tx.scan(index, *owner, after=query.after, limit=wanted)
+    return page_of(query, rows, record, total)
 
 
 @handles(commands.CountWork)
@@ -249,7 +255,7 @@ async def cancel_work(tx: Tx, command: commands.CancelWork) -> Batch | None:
         return None
     end(tx, (command.tenant, command.session), head, [row], "cancelled", command.reason)
     if row.waiting_for is None:
-        await settle_queue(tx, head, row.queue)
+        await settle_queues(tx, head, [row.queue])
     else:
         await settle_ready(tx, head)  # What stood behind it, in any queue, can be had again.
     return rules.batch_of(command.session, row)
@@ -268,7 +274,7 @@ async def list_work(tx: Tx, query: commands.ListWork) -> list[Batch]:
     return [rules.batch_of(query.session, row) for row in rows]
 
 
-async def bury(tx: Tx, of: tuple[str, str], head: Head, row: rules.WorkRow, reason: str) -> None:
+async def bury(tx: Tx, of: Owner, head: Head, row: rules.WorkRow, reason: str) -> None:
     """Move a batch from the queue to the dead letters, over an earlier one of the same id."""
     for old in await tx.scan(DEAD_WORK_BY_ID, of[0], row.id, head.number):
         forget(tx, old)
@@ -305,15 +311,6 @@ async def _find_dead(tx: Tx, tenant: str, id: str) -> EndedWorkRow | None:
     """A dead batch by its id: of the oldest session, should several have one."""
     found = await tx.scan(DEAD_WORK_BY_ID, tenant, id, limit=1)
     return found[0] if found else None
-
-
-@handles(commands.ListDead)
-async def list_dead(tx: Tx, query: commands.ListDead) -> Page[DeadBatch]:
-    return await ended_page(tx, query, "dead", _dead_record)
-
-
-def _dead_record(row: EndedWorkRow) -> DeadBatch:
-    return rules.dead_batch(row.id, row.body, row.reason, row.ended_us)
 
 
 @handles(commands.InterruptWork)

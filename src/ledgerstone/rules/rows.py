@@ -86,7 +86,7 @@ class UsageDay(msgspec.Struct, frozen=True, gc=False):
         return UsageDay(*(a + b for a, b in zip(mine, theirs, strict=True)))
 
 
-def record_of(kind: type[R], source: msgspec.Struct, **others: Any) -> R:
+def record_of(kind: type[R], source: msgspec.Struct, /, **others: Any) -> R:
     """A record of this kind: `others`, and what the source has under the same names."""
     names = _shared_names(kind, type(source))
     return kind(**{name: getattr(source, name) for name in names} | others)
