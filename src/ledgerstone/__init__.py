@@ -6,7 +6,6 @@ from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
-from ledgerstone.clock import ManualClock
 from ledgerstone.errors import (
     AccessDenied,
     AlreadyExists,
@@ -61,33 +60,34 @@ from ledgerstone.errors import (
     Unavailable,
     WorkInterrupted,
 )
-from ledgerstone.ids import derive
-from ledgerstone.records.artifacts import Artifact, Quota
-from ledgerstone.records.context import Prune
-from ledgerstone.records.decisions import Decision
-from ledgerstone.records.executions import Execution
-from ledgerstone.records.memories import Forget, Memory, Remember
-from ledgerstone.records.messages import (
-    Message,
-    assistant,
-    message,
-    system,
-    tool_call,
-    tool_result,
-    user,
-)
-from ledgerstone.records.nodes import Node, Opaque
-from ledgerstone.records.runs import Run, RunInput, RunOutput
-from ledgerstone.records.sessions import Session
-from ledgerstone.records.tickets import Ticket
-from ledgerstone.records.traces import TraceEvent
-from ledgerstone.records.usage import Cost, Usage
-from ledgerstone.records.verification import Check, Report
 
 if TYPE_CHECKING:
     from ledgerstone.api.store import AsyncStore
     from ledgerstone.api_sync.store import Store
+    from ledgerstone.clock import ManualClock
+    from ledgerstone.ids import derive
     from ledgerstone.intake.tracing import trace_of
+    from ledgerstone.records.artifacts import Artifact, Quota
+    from ledgerstone.records.context import Prune
+    from ledgerstone.records.decisions import Decision
+    from ledgerstone.records.executions import Execution
+    from ledgerstone.records.memories import Forget, Memory, Remember
+    from ledgerstone.records.messages import (
+        Message,
+        assistant,
+        message,
+        system,
+        tool_call,
+        tool_result,
+        user,
+    )
+    from ledgerstone.records.nodes import Node, Opaque
+    from ledgerstone.records.runs import Run, RunInput, RunOutput
+    from ledgerstone.records.sessions import Session
+    from ledgerstone.records.tickets import Ticket
+    from ledgerstone.records.traces import TraceEvent
+    from ledgerstone.records.usage import Cost, Usage
+    from ledgerstone.records.verification import Check, Report
     from ledgerstone.rules.prices import Price, Prices
 
 # `ledgerstone.testing` is a distribution of its own: in an editable install it lies elsewhere.
@@ -188,19 +188,39 @@ __all__ = [
 ]
 
 
-_FACES = {
-    "Store": "ledgerstone.api_sync.store",
-    "AsyncStore": "ledgerstone.api.store",
-    "Price": "ledgerstone.rules.prices",
-    "Prices": "ledgerstone.rules.prices",
-    "trace_of": "ledgerstone.intake.tracing",
+_MODULES = {
+    "api.store": "AsyncStore",
+    "api_sync.store": "Store",
+    "clock": "ManualClock",
+    "ids": "derive",
+    "intake.tracing": "trace_of",
+    "records.artifacts": "Artifact Quota",
+    "records.context": "Prune",
+    "records.decisions": "Decision",
+    "records.executions": "Execution",
+    "records.memories": "Forget Memory Remember",
+    "records.messages": "Message assistant message system tool_call tool_result user",
+    "records.nodes": "Node Opaque",
+    "records.runs": "Run RunInput RunOutput",
+    "records.sessions": "Session",
+    "records.tickets": "Ticket",
+    "records.traces": "TraceEvent",
+    "records.usage": "Cost Usage",
+    "records.verification": "Check Report",
+    "rules.prices": "Price Prices",
 }
+"""The names that are imported on first use, by module: those of the TYPE_CHECKING block."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # A type checker would take it for "every name exists".
 
     def __getattr__(name: str) -> Any:
-        """Imported when it is first asked for: the blocking face needs no asyncio."""
-        if name not in _FACES:
+        """Import a public name when it is first asked for: a program pays for what it uses."""
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'ledgerstone' has no attribute {name!r}")
-        face = globals()[name] = getattr(import_module(_FACES[name]), name)
-        return face
+        module = import_module(f"ledgerstone.{_MODULE_OF[name]}")
+        found = globals()[name] = getattr(module, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -11,8 +11,8 @@ from ledgerstone.commands import Query
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.records.messages import Compaction, MessageBody
+from ledgerstone.records.nodes import COMPACTION_LABEL
 from ledgerstone.records.parts import Text
-from ledgerstone.rules.context import COMPACTION_LABEL
 from tests.machine import draws, writes
 
 some_node = st.one_of(st.none(), draws.node_ids, draws.node_ids)

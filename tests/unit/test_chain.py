@@ -42,7 +42,6 @@ from ledgerstone.records.sessions import Session
 from ledgerstone.records.turns import Checkpoint
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
 from ledgerstone.rules.chain import (
-    GENESIS,
     amendment_commitment,
     commit_fields,
     commitment,
@@ -50,6 +49,7 @@ from ledgerstone.rules.chain import (
     link,
     turn_hash,
 )
+from ledgerstone.rules.rows import GENESIS
 
 D1, D2 = "a" * 64, "b" * 64
 

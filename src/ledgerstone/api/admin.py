@@ -49,9 +49,9 @@ Progress = Callable[[int, int], object]
 class AsyncAdmin:
     """Health, finding damage, and tidying up."""
 
-    def __init__(self, handle: AsyncHandle, sessions: AsyncSessions) -> None:
+    def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
-        self._sessions = sessions
+        self._sessions = AsyncSessions(handle)
 
     async def health(self) -> Health:
         """Whether the backend is alive and can be written: leaves no trace, counts nothing.

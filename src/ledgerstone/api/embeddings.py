@@ -33,9 +33,9 @@ from ledgerstone.rules.spaces import KIND
 class AsyncEmbeddings:
     """Vectors with metadata. All vectors of one model have one dimension."""
 
-    def __init__(self, handle: AsyncHandle, nearest: AsyncNearest) -> None:
+    def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
-        self._nearest = nearest
+        self._nearest = AsyncNearest(handle)
 
     async def put(
         self,

@@ -29,9 +29,9 @@ GROWTH = 4
 class AsyncMemories:
     """What an agent knows beyond one conversation. What has ended looks absent."""
 
-    def __init__(self, handle: AsyncHandle, nearest: AsyncNearest) -> None:
+    def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle
-        self._nearest = nearest
+        self._nearest = AsyncNearest(handle)
 
     async def put(
         self,

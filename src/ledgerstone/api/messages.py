@@ -13,7 +13,6 @@ from ledgerstone.api.commits import commit, stamped
 from ledgerstone.api.context import AsyncContexts
 from ledgerstone.api.message_reads import MessageList
 from ledgerstone.api.replacing import Plan, replace_list
-from ledgerstone.api.turns import new_session
 from ledgerstone.commands.context import FindCompaction
 from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import Amendment, CommitTurn, Rewind
@@ -22,6 +21,7 @@ from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named, blobs_of_patch
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
+from ledgerstone.intake.session_fields import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.replaced import Base, Replaced

@@ -16,7 +16,6 @@ from ledgerstone.api.graphs import (
 )
 from ledgerstone.api.handle import AsyncHandle, Missing
 from ledgerstone.api.pages import CHUNK, AsyncPages
-from ledgerstone.api.turns import new_session
 from ledgerstone.commands import nodes as commands
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.errors import InvalidValue
@@ -24,6 +23,7 @@ from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.content import id_list
+from ledgerstone.intake.session_fields import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ledgerstone import ids
-from ledgerstone.api.admin import AsyncAdmin
-from ledgerstone.api.artifacts import AsyncArtifacts
-from ledgerstone.api.attachments import AsyncAttachments
-from ledgerstone.api.blobs import AsyncBlobs
-from ledgerstone.api.branches import AsyncBranches
-from ledgerstone.api.drafts import AsyncDrafts
-from ledgerstone.api.embeddings import AsyncEmbeddings
-from ledgerstone.api.executions import AsyncExecutions
-from ledgerstone.api.feed import AsyncFeed
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.api.leases import AsyncLeases
 from ledgerstone.api.loop_async import Opening, offload, opening
-from ledgerstone.api.memories import AsyncMemories
-from ledgerstone.api.messages import AsyncMessages
-from ledgerstone.api.nearest import AsyncNearest
-from ledgerstone.api.nodes import AsyncNodes
-from ledgerstone.api.reports import AsyncReports
-from ledgerstone.api.runs import AsyncRuns
-from ledgerstone.api.session import AsyncConversation
-from ledgerstone.api.sessions import AsyncSessions
-from ledgerstone.api.tickets import AsyncTickets
-from ledgerstone.api.traces import AsyncTraces
-from ledgerstone.api.turns import AsyncTurns
-from ledgerstone.api.usage import AsyncUsageBook
-from ledgerstone.api.work import AsyncWork
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
-from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.connect import Equipment, open_backend, warn_of_unfinished_copy
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
@@ -41,7 +18,54 @@ from ledgerstone.intake.checks import SessionRef
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
 
+if TYPE_CHECKING:
+    from ledgerstone.api.admin import AsyncAdmin
+    from ledgerstone.api.artifacts import AsyncArtifacts
+    from ledgerstone.api.attachments import AsyncAttachments
+    from ledgerstone.api.blobs import AsyncBlobs
+    from ledgerstone.api.branches import AsyncBranches
+    from ledgerstone.api.drafts import AsyncDrafts
+    from ledgerstone.api.embeddings import AsyncEmbeddings
+    from ledgerstone.api.executions import AsyncExecutions
+    from ledgerstone.api.feed import AsyncFeed
+    from ledgerstone.api.leases import AsyncLeases
+    from ledgerstone.api.memories import AsyncMemories
+    from ledgerstone.api.messages import AsyncMessages
+    from ledgerstone.api.nodes import AsyncNodes
+    from ledgerstone.api.reports import AsyncReports
+    from ledgerstone.api.runs import AsyncRuns
+    from ledgerstone.api.session import AsyncConversation
+    from ledgerstone.api.sessions import AsyncSessions
+    from ledgerstone.api.tickets import AsyncTickets
+    from ledgerstone.api.traces import AsyncTraces
+    from ledgerstone.api.turns import AsyncTurns
+    from ledgerstone.api.usage import AsyncUsageBook
+    from ledgerstone.api.work import AsyncWork
+
 TENANT = "default"
+
+
+class _Namespace:
+    """Imports and makes a namespace when it is first asked for; its module has its name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        self._kind: str = owner.__annotations__[name]
+
+    def __get__(self, store: AsyncStore | None, owner: type) -> Any:
+        if store is None:
+            return self
+        kind = getattr(import_module(f"{__package__}.{self._name}"), self._kind)
+        # Two threads that ask at once both get the one that came first.
+        return store.__dict__.setdefault(self._name, kind(store._handle))
+
+    def __repr__(self) -> str:
+        return f"<namespace {self._kind}>"
+
+
+def _namespace() -> Any:
+    """As Any, so that a type checker takes the annotation beside it."""
+    return _Namespace()
 
 
 class AsyncStore:
@@ -50,6 +74,28 @@ class AsyncStore:
     Opened by `AsyncStore.open(url)`; such a store closes itself when nobody refers to it any
     more. Made of an open backend, it closes that one only when it is told to.
     """
+
+    sessions: AsyncSessions = _namespace()
+    messages: AsyncMessages = _namespace()
+    nodes: AsyncNodes = _namespace()
+    branches: AsyncBranches = _namespace()
+    turns: AsyncTurns = _namespace()
+    drafts: AsyncDrafts = _namespace()
+    leases: AsyncLeases = _namespace()
+    runs: AsyncRuns = _namespace()
+    attachments: AsyncAttachments = _namespace()
+    blobs: AsyncBlobs = _namespace()
+    tickets: AsyncTickets = _namespace()
+    executions: AsyncExecutions = _namespace()
+    work: AsyncWork = _namespace()
+    memories: AsyncMemories = _namespace()
+    embeddings: AsyncEmbeddings = _namespace()
+    artifacts: AsyncArtifacts = _namespace()
+    traces: AsyncTraces = _namespace()
+    reports: AsyncReports = _namespace()
+    usage: AsyncUsageBook = _namespace()
+    feed: AsyncFeed = _namespace()
+    admin: AsyncAdmin = _namespace()
 
     def __init__(
         self,
@@ -62,8 +108,8 @@ class AsyncStore:
         name = None if tenant is None else ids.check_id(tenant, "tenant")
         equipment = equipment or Equipment(backend)
         operator = name in (None, TENANT)
-        self._attach(
-            AsyncHandle(backend, name, clock or SystemClock(), equipment, operator=operator)
+        self._handle = AsyncHandle(
+            backend, name, clock or SystemClock(), equipment, operator=operator
         )
 
     @classmethod
@@ -128,7 +174,7 @@ class AsyncStore:
     def for_tenant(self, name: str) -> AsyncStore:
         """The same store for another tenant: no I/O, and closing it leaves this one open."""
         store = object.__new__(type(self))
-        store._attach(self._handle.for_tenant(ids.check_id(name, "tenant")))
+        store._handle = self._handle.for_tenant(ids.check_id(name, "tenant"))
         return store
 
     @property
@@ -143,6 +189,8 @@ class AsyncStore:
 
     def session(self, id: SessionRef) -> AsyncConversation:
         """One session in the words of other libraries, whether it is there or not: no I/O."""
+        from ledgerstone.api.session import AsyncConversation
+
         return AsyncConversation(self.messages, self.blobs, id)
 
     async def read(self, *queries: Query[Any]) -> list[Any]:
@@ -151,6 +199,8 @@ class AsyncStore:
         InvalidValue when one is for another tenant; Misuse for positions of the whole store on a
         tenant's handle (read `store.feed` instead).
         """
+        from ledgerstone.commands.feed import FeedEnd, ReadFeed
+
         for query in queries:
             if not isinstance(query, Query):
                 raise InvalidValue("query", f"a Query expected, got {type(query).__name__}")
@@ -174,28 +224,3 @@ class AsyncStore:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} tenant {self.tenant!r}>"
-
-    def _attach(self, handle: AsyncHandle) -> None:
-        self._handle = handle
-        self.sessions = AsyncSessions(handle)
-        self.messages = AsyncMessages(handle)
-        self.nodes = AsyncNodes(handle)
-        self.branches = AsyncBranches(handle)
-        self.turns = AsyncTurns(handle)
-        self.drafts = AsyncDrafts(handle)
-        self.leases = AsyncLeases(handle)
-        self.runs = AsyncRuns(handle)
-        self.attachments = AsyncAttachments(handle)
-        self.blobs = AsyncBlobs(handle)
-        self.tickets = AsyncTickets(handle)
-        self.executions = AsyncExecutions(handle)
-        self.work = AsyncWork(handle)
-        nearest = AsyncNearest(handle)
-        self.memories = AsyncMemories(handle, nearest)
-        self.embeddings = AsyncEmbeddings(handle, nearest)
-        self.artifacts = AsyncArtifacts(handle)
-        self.traces = AsyncTraces(handle)
-        self.reports = AsyncReports(handle)
-        self.usage = AsyncUsageBook(handle)
-        self.feed = AsyncFeed(handle)
-        self.admin = AsyncAdmin(handle, self.sessions)

@@ -17,7 +17,7 @@ from ledgerstone.errors import InvalidValue, OutcomeUnknown, SessionBindingMisma
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.runs import checked_run
-from ledgerstone.intake.session_fields import SESSION_FIELDS, checked_session
+from ledgerstone.intake.session_fields import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
@@ -183,14 +183,3 @@ class AsyncTurns:
             run_id=run.id,
         )
         return await replace_list(self._handle, plan, messages, base=base, after=None)
-
-
-def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
-    """The session to make when it is missing: a bare one, or as given."""
-    if create is False:
-        return None
-    if create is True:
-        return Session(id=id, tenant=tenant)
-    if not isinstance(create, Session):
-        raise InvalidValue("create", "True, False or a Session expected")
-    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})

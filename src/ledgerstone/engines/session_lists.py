@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.handlers.sessions import session_of
 from ledgerstone.records.sessions import Page, Session
 from ledgerstone.rules.rows import RECENCY_SHIFT

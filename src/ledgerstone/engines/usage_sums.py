@@ -10,7 +10,7 @@ from typing import Any
 
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.session_lists import Pick
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.rules import usage as rules
 from ledgerstone.rules.rows import UsageDay
 from ledgerstone.tables.transaction import Tx

@@ -13,9 +13,9 @@ from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.leases import Lease
 from ledgerstone.rules import leases as rules
-from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.leases import FLOOR_STUB, clear
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.graph import NOTES, NoteRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
 from ledgerstone.tables.table import Key

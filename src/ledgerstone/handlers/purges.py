@@ -15,8 +15,8 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.usage import forget_sums
 from ledgerstone.records.sessions import Receipt
 from ledgerstone.rules.artifacts import scope_of
-from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.guard import check_incarnation
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.blobs import ARTIFACTS_IN_ORDER, ATTACHMENTS
 from ledgerstone.tables.evidence import EVIDENCE
 from ledgerstone.tables.graph import CONTENTS

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.commands.transfer import Chunk, ImportRows, IsCopyUnfinished, MarkCopy, Row
+from ledgerstone.commands.transfer import Chunk, ImportRows, Row
 from ledgerstone.errors import CopyConflict, Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.nodes import add_nodes, taken_node
@@ -19,18 +19,15 @@ from ledgerstone.handlers.transfer_out import session_rows, tenant_rows
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
-from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.transfer import (
     BLOBS,
-    COPY_MARK,
     GIVEN,
     HEAD,
     OF_A_TENANT,
     SESSIONS,
     TABLES,
     TURNS,
-    UNFINISHED,
     by_owner,
 )
 from ledgerstone.tables import blobs as blob_tables
@@ -38,7 +35,7 @@ from ledgerstone.tables import sessions as session_tables
 from ledgerstone.tables.graph import TURNS_BY_REVISION, NodeRow
 from ledgerstone.tables.runs import RUNS, RUNS_BY_ID, RunRow
 from ledgerstone.tables.schema import BY_NAME
-from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, Head, SessionRow, StubRow
+from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, Head, SessionRow
 from ledgerstone.tables.table import Key
 from ledgerstone.tables.transaction import Tx
 
@@ -68,20 +65,6 @@ async def import_rows(tx: Tx, command: ImportRows) -> int:
         await _write(target, table, rows)
     await target.save()
     return count
-
-
-@handles(MarkCopy)
-async def mark_copy(tx: Tx, command: MarkCopy) -> None:
-    """The mark stands from before the first row until both stores were compared."""
-    if command.ended:
-        tx.delete(STUBS, command.tenant, COPY_MARK)
-    else:
-        tx.put(STUBS, StubRow(command.tenant, COPY_MARK, UNFINISHED, 0, GENESIS, 0))
-
-
-@handles(IsCopyUnfinished)
-async def is_copy_unfinished(tx: Tx, query: IsCopyUnfinished) -> bool:
-    return await tx.get(STUBS, query.tenant, COPY_MARK) is not None
 
 
 class RunPlace(msgspec.Struct):

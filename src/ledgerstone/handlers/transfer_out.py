@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ledgerstone.commands import transfer as commands
 from ledgerstone.commands.transfer import Chunk, Exported, ExportedSessions, Row
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
+from ledgerstone.handlers.copy_marks import UNFINISHED
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import (
@@ -25,7 +26,6 @@ from ledgerstone.rules.transfer import (
     OF_A_TENANT,
     TABLES,
     TURNS,
-    UNFINISHED,
 )
 from ledgerstone.tables import graph
 from ledgerstone.tables.blobs import ARTIFACTS_IN_ORDER

@@ -5,20 +5,12 @@ session, stamp, fence, revision, claims, graph, then everything that travels wit
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from ledgerstone.codec import encode_json, sha256
-from ledgerstone.commands.nodes import NewValue
 from ledgerstone.commands.turns import CommitTurn, is_usual
 from ledgerstone.errors import SessionNotFound, TurnConflict
 from ledgerstone.handlers import graph
-from ledgerstone.handlers.artifacts import put_in_commit
-from ledgerstone.handlers.blobs import attach_blobs, stamp
 from ledgerstone.handlers.commits import Commit, place_branch, runs_of, settle_branch
-from ledgerstone.handlers.evidence import append_in_commit
-from ledgerstone.handlers.executions import finish_in_commit
 from ledgerstone.handlers.heads import (
     check_parent,
     find_session,
@@ -26,9 +18,7 @@ from ledgerstone.handlers.heads import (
     need_session,
     save_head,
 )
-from ledgerstone.handlers.memories import remember_in_commit
 from ledgerstone.handlers.nodes import id_at
-from ledgerstone.handlers.notes import drop_notes_of, put_values, write_notes
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.runs import (
@@ -39,20 +29,17 @@ from ledgerstone.handlers.runs import (
     wake_parent,
 )
 from ledgerstone.handlers.sessions import insert_session
-from ledgerstone.handlers.tickets import open_tickets
 from ledgerstone.handlers.turn_reads import first_answer
 from ledgerstone.handlers.usage import count_usage
-from ledgerstone.handlers.work import complete_claims, enqueue_in_commit
-from ledgerstone.records.drafts import DRAFT_PREFIX
+from ledgerstone.handlers.work import complete_claims
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules import leases as lease_rules
 from ledgerstone.rules import ledger
-from ledgerstone.rules.bodies import read_object
 from ledgerstone.rules.chain import link
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.run import go_on
 from ledgerstone.tables.graph import TURNS, TURNS_BY_ID, TurnRow
-from ledgerstone.tables.sessions import DOCUMENTS, HEADS, DocumentRow, Head, SessionRow
+from ledgerstone.tables.sessions import HEADS, Head, SessionRow
 from ledgerstone.tables.transaction import Tx
 
 
@@ -86,7 +73,9 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     await settle_branch(tx, commit)
     await _carry(tx, commit)
     if not usual:
-        await _carry_more(tx, commit)
+        from ledgerstone.handlers.extras import carry_more  # Here: most programs never need it.
+
+        await carry_more(tx, commit)
     _write_turn(tx, commit)
     move_recency(tx, session, commit.moment_us)
     if command.release and command.guard.fence is not None:
@@ -133,6 +122,8 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     """What travels with the nodes of most turns."""
     command, head, record = commit.command, commit.head, commit.command.run
     if command.state is not None:
+        from ledgerstone.handlers.extras import patch_state
+
         await patch_state(tx, commit, command.state)
     if record is not None:
         run = commit.runs[record.id]
@@ -145,29 +136,6 @@ async def _carry(tx: Tx, commit: Commit) -> None:
         await wake_parent(tx, command.tenant, head, commit.runs[record.id])
     if command.usage:
         await count_usage(tx, commit)
-
-
-async def _carry_more(tx: Tx, commit: Commit) -> None:
-    """What travels with the nodes of few."""
-    command, head = commit.command, commit.head
-    if command.values:
-        await put_values(tx, head, command.values)
-    if command.notes:
-        await write_notes(tx, head, command.notes, commit.moment_us, "replace_note")
-    if command.kept_notes:
-        await write_notes(tx, head, command.kept_notes, commit.moment_us, "keep_note")
-    await put_documents(tx, commit)
-    for draft in command.drop_drafts:
-        await drop_notes_of(tx, head, draft, DRAFT_PREFIX)
-    if command.attach:
-        await stamp_attachments(tx, commit)
-    if command.tickets:
-        await open_tickets(tx, commit)
-    if command.executions:
-        await finish_in_commit(tx, commit)
-    if command.enqueue:
-        await enqueue_in_commit(tx, commit)
-    await store_extras(tx, commit)
 
 
 def _write_turn(tx: Tx, commit: Commit) -> None:
@@ -242,52 +210,3 @@ async def _repeat(tx: Tx, head: Head, command: CommitTurn, stamp: TurnRow) -> Tu
         await settle_ready(tx, head)
         save_head(tx, head)
     return await first_answer(tx, head, command.session, stamp)
-
-
-async def patch_state(tx: Tx, commit: Commit, patch: dict[str, Any]) -> None:
-    """Merge a patch into the session's state; what it sets to None is gone."""
-    number = commit.head.number
-    row = await tx.get(DOCUMENTS, number, "state")
-    state = read_object(None if row is None else row.body, "documents", f"{number}", "state")
-    state |= patch
-    left = {key: value for key, value in state.items() if value is not None}
-    tx.put(DOCUMENTS, DocumentRow(number, "state", encode_json(left, "state")))
-    if patch:
-        commit.effects["state"] = patch
-
-
-async def put_documents(tx: Tx, commit: Commit) -> None:
-    """Replace the config, the frames and the checkpoint that a commit brings."""
-    command, head, digests = commit.command, commit.head, {}
-    for name, body in (("config", command.config), ("frames", command.frames)):
-        if body is not None:
-            tx.put(DOCUMENTS, DocumentRow(head.number, name, body))
-            digests[name] = sha256(body)
-    if digests:
-        commit.effects["documents"] = digests
-    checkpoint = command.checkpoint
-    if checkpoint is not None:
-        tx.put(DOCUMENTS, DocumentRow(head.number, "checkpoint", checkpoint.data))
-        await put_values(tx, head, [NewValue(checkpoint.ref, checkpoint.data)])
-        head.checkpoint = checkpoint.ref
-        commit.effects["checkpoint"] = checkpoint.ref
-
-
-async def stamp_attachments(tx: Tx, commit: Commit) -> None:
-    """The first commit that uses an attachment stamps it."""
-    command = commit.command
-    await stamp(tx, command.tenant, command.session, command.attach, commit.moment_us)
-    commit.effects["attach"] = list(command.attach)
-
-
-async def store_extras(tx: Tx, commit: Commit) -> None:
-    """Bytes, evidence and memories, in the order that lets each refer to the one before."""
-    command = commit.command
-    if command.blobs:
-        await attach_blobs(tx, commit)
-    if command.artifacts:
-        await put_in_commit(tx, commit)
-    if command.traces or command.reports:
-        await append_in_commit(tx, commit)
-    if command.memories:
-        await remember_in_commit(tx, commit)

@@ -20,8 +20,8 @@ from ledgerstone.handlers.notes import split_refs
 from ledgerstone.records.reports import Defect
 from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import ROLE_NUMBERS, read_any, read_body, read_effects, read_meta
-from ledgerstone.rules.chain import GENESIS, frame, link
-from ledgerstone.rules.rows import UsageDay
+from ledgerstone.rules.chain import frame, link
+from ledgerstone.rules.rows import GENESIS, UsageDay
 from ledgerstone.rules.usage import FORGOTTEN, DayKey, sum_days
 from ledgerstone.tables.graph import AMENDMENTS, TURNS_BY_REVISION, AmendmentRow, NodeRow, TurnRow
 from ledgerstone.tables.runs import RUNS, RunRow

@@ -19,11 +19,10 @@ from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.messages import Message, MessageBody, to_message, unnamed_message
-from ledgerstone.records.nodes import MESSAGE, Node, Opaque
+from ledgerstone.records.nodes import COMPACTION_LABEL, MESSAGE, Node, Opaque
 from ledgerstone.records.parts import ToolResult
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.bodies import ROLE_NUMBERS
-from ledgerstone.rules.context import COMPACTION_LABEL
 
 SALT_BYTES = 16
 NAMES_PER_DRAW = 6

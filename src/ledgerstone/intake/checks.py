@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -21,27 +22,28 @@ from ledgerstone.errors import (
     LeaseExpired,
     SessionBindingMismatch,
 )
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.drafts import DraftRecord
-from ledgerstone.records.executions import Execution
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch, Node
-from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Head, Picker, Session
-from ledgerstone.records.state import SessionState
-from ledgerstone.records.tickets import Ticket
-from ledgerstone.records.work import Claim
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from ledgerstone.records.attachments import Attachment
+    from ledgerstone.records.drafts import DraftRecord
+    from ledgerstone.records.executions import Execution
+    from ledgerstone.records.runs import Run
+    from ledgerstone.records.state import SessionState
+    from ledgerstone.records.tickets import Ticket
+    from ledgerstone.records.work import Claim
 
 LIMIT_DEFAULT = 50
 LIMIT_MAX = 200
 TEXT_CHARS_MAX = 4096
 INT_BOUND = 1 << 62
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-# As text: uuid, which loads `platform`, is only imported by programs that use it.
+# As text: what is imported above for type checkers only is not there when this runs.
 SessionRef: TypeAlias = (
     "str | UUID | Session | Lease | Held | Head | Picker | SessionState | Message | Run"
 )
@@ -51,8 +53,28 @@ IdRef: TypeAlias = (
 )
 Time: TypeAlias = datetime | int
 
-_OF_SESSION = (Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord)
-_WITH_ID = (Message, Node, Session, Run, Claim, Attachment, DraftRecord, Ticket, Execution)
+
+@cache
+def _of_session() -> tuple[type[Any], ...]:
+    """The records that name a session; most programs give an id, and import none of these."""
+    from ledgerstone.records.drafts import DraftRecord
+    from ledgerstone.records.runs import Run
+    from ledgerstone.records.state import SessionState
+
+    return Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord
+
+
+@cache
+def _with_id() -> tuple[type[Any], ...]:
+    """The records that have an id of their own."""
+    from ledgerstone.records.attachments import Attachment
+    from ledgerstone.records.drafts import DraftRecord
+    from ledgerstone.records.executions import Execution
+    from ledgerstone.records.runs import Run
+    from ledgerstone.records.tickets import Ticket
+    from ledgerstone.records.work import Claim
+
+    return Message, Node, Session, Run, Claim, Attachment, DraftRecord, Ticket, Execution
 
 
 def session_id(value: SessionRef) -> str:
@@ -61,14 +83,14 @@ def session_id(value: SessionRef) -> str:
         return ids.check_id(value, "session")
     if isinstance(value, Session):
         return value.id
-    if isinstance(value, _OF_SESSION):
+    if isinstance(value, _of_session()):
         return ids.check_id(value.session, "session")
     return ids.check_id(value, "session")
 
 
 def record_id(value: IdRef, field: str) -> str:
     """An id, given by itself or by the record that has it."""
-    if isinstance(value, _WITH_ID):
+    if type(value) is not str and isinstance(value, _with_id()):
         return ids.check_id(value.id, field)
     return ids.check_id(value, field)
 
@@ -77,6 +99,9 @@ def session_of(value: IdRef, session: SessionRef | None) -> str:
     """The session a record lives in: as given, or as the record says."""
     if session is not None:
         return session_id(session)
+    from ledgerstone.records.drafts import DraftRecord
+    from ledgerstone.records.runs import Run
+
     if isinstance(value, Message | Node | Run | DraftRecord) and value.session:
         return value.session
     raise InvalidValue("session", "name the session, or give the record instead of its id")

@@ -43,6 +43,17 @@ SESSION_FIELDS = (
 )
 
 
+def new_session(tenant: str, id: str, create: bool | Session) -> Session | None:
+    """The session to make when it is missing: a bare one, or as given."""
+    if create is False:
+        return None
+    if create is True:
+        return Session(id=id, tenant=tenant)
+    if not isinstance(create, Session):
+        raise InvalidValue("create", "True, False or a Session expected")
+    return checked_session(tenant, id, {name: getattr(create, name) for name in SESSION_FIELDS})
+
+
 def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
     """A Session record, each field checked; InvalidValue names the one that is wrong."""
     unknown = fields.keys() - set(SESSION_FIELDS)

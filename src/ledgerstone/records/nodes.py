@@ -10,6 +10,7 @@ from ledgerstone import ids
 from ledgerstone.errors import InvalidValue
 
 MESSAGE = "message"
+COMPACTION_LABEL = "ledger.compaction"
 NOTE_MODES = ("keep", "replace")
 
 

@@ -20,7 +20,6 @@ from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind, is_usual
 from ledgerstone.records.runs import Run, Waiting
 
-GENESIS = bytes(32)
 _pack = msgspec.msgpack.Encoder().encode
 _RUN_TIMES = {"created_us": 0, "started_us": None, "finished_us": None, "updated_us": 0}
 

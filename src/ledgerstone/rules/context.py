@@ -14,7 +14,6 @@ from ledgerstone.records.context import Context, ContextRows, Prune
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import Code, Media, Reasoning, Text, ToolCall, ToolResult
 
-COMPACTION_LABEL = "ledger.compaction"
 """Compaction messages carry this label, so that the newest one is found without reading all."""
 
 CHARS_PER_TOKEN = 4

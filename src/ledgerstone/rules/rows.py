@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from ledgerstone.records.leases import Lease
-from ledgerstone.rules.chain import GENESIS
 
 R = TypeVar("R", bound=msgspec.Struct)
 
+GENESIS = bytes(32)
+"""What the first turn of a session is linked to."""
 RECENCY_SHIFT = 17
 """Lists are ordered through an index over updated_us >> 17 (131 ms): a busy session moves in that
 index at most once per bucket, and rows of one bucket are sorted by the exact time."""

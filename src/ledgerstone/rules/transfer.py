@@ -133,11 +133,6 @@ NOT_MOVED = {
 }
 """Tables of a database that are no rows of their own here, and why."""
 
-COPY_MARK = "\x7fcopy"
-"""The stub that says that a copy into the tenant has not ended. No session has such an id; its
-incarnation is UNFINISHED, so that it is never copied itself."""
-UNFINISHED = -1
-
 
 def unfinished_copy() -> Defect:
     """What verify says of a tenant whose copy has not ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledgerstone.records.drafts import DRAFT_PREFIX
-from ledgerstone.rules.context import COMPACTION_LABEL
+from ledgerstone.records.nodes import COMPACTION_LABEL
 from ledgerstone.tables.table import Table
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.records.context import CompactionPoint, ContextRows
 from ledgerstone.records.messages import Message
-from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.nodes import COMPACTION_LABEL, MESSAGE
 from ledgerstone.rules.bodies import ROLE_NUMBERS
-from ledgerstone.rules.context import COMPACTION_LABEL
 from tests.oracle.model import paths
 from tests.oracle.model.messages import path_start, to_message
 from tests.oracle.model.rows import NodeRow

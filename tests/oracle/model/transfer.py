@@ -17,17 +17,16 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import InvalidValue
+from ledgerstone.handlers.copy_marks import UNFINISHED
 from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import usage as usage_rules
-from ledgerstone.rules.chain import GENESIS
-from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.rows import GENESIS, HeadRow
 from ledgerstone.rules.transfer import (
     HEAD,
     IN_OWN_ORDER,
     OF_A_SESSION,
     TABLES,
     TURNS,
-    UNFINISHED,
 )
 from tests.oracle.model.rows import SessionRow
 from tests.oracle.model.state import State, Tx

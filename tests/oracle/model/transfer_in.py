@@ -18,6 +18,7 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import CopyConflict, InvalidValue, SessionNotFound
+from ledgerstone.handlers.copy_marks import COPY_MARK, UNFINISHED
 from ledgerstone.records.attachments import Attachment
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Defect
@@ -26,16 +27,13 @@ from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
-from ledgerstone.rules.chain import GENESIS
-from ledgerstone.rules.rows import HeadRow, UsageDay
+from ledgerstone.rules.rows import GENESIS, HeadRow, UsageDay
 from ledgerstone.rules.transfer import (
     BLOBS,
-    COPY_MARK,
     OF_A_TENANT,
     SESSIONS,
     TABLES,
     TURNS,
-    UNFINISHED,
     by_owner,
     unfinished_copy,
 )

@@ -13,6 +13,7 @@ from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.rules import chain, ledger
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.rules.usage import FORGOTTEN, line_name
 from tests.oracle.model import answers, budgets, paths, usage
 from tests.oracle.model.artifacts import check_bytes
@@ -81,7 +82,7 @@ def verify_store(tx: Tx, query: VerifyStore) -> Verified:
 
 def _check_chain(inspection: _Inspection, turns: list[TurnRow]) -> None:
     """Every link follows from the rows it covers; the head holds the last one."""
-    previous, expected = chain.GENESIS, 0
+    previous, expected = GENESIS, 0
     for turn in turns:
         expected += 1
         where = f"turn {turn.revision}"

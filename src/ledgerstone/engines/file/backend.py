@@ -28,7 +28,7 @@ from ledgerstone.engines.file.recovery import load
 from ledgerstone.engines.file.transfer import parts
 from ledgerstone.engines.file.verify import StoreLines, check_session, check_store
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import handler_of
 from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Defect, Health, StoreStats, Verified
@@ -236,7 +236,7 @@ class FileBackend:
         self._check_usable()
         if isinstance(command, PutChunk):
             raise NotSupported("blobs in the database", "file", "name a directory with blobs=")
-        if type(command) not in HANDLERS:
+        if handler_of(type(command)) is None:
             raise NotSupported(type(command).__name__, "file")
         with self._accepting:
             if self._last is not None:
@@ -277,7 +277,7 @@ class FileBackend:
         return answers
 
     def _answer(self, tx: Tx, query: Query[Any]) -> Any:
-        handler = HANDLERS.get(type(query))
+        handler = handler_of(type(query))
         if handler is None:
             raise NotSupported(type(query).__name__, "file")
         if isinstance(query, VerifySession):

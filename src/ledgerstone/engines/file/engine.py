@@ -35,7 +35,7 @@ from ledgerstone.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import handler_of
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
@@ -79,7 +79,7 @@ class FileEngine:
 
     def _plan(self, command: Command[Any]) -> tuple[Any, Plan | None]:
         """Run the handler; nothing is changed by that."""
-        handler = HANDLERS.get(type(command))
+        handler = handler_of(type(command))
         if handler is None:
             raise NotSupported(type(command).__name__, "file")
         rows, now_us = self.books.rows, self._clock.now_us()

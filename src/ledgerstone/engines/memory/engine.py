@@ -9,7 +9,7 @@ from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.errors import NotSupported
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import handler_of
 from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
@@ -26,7 +26,7 @@ class MemoryEngine:
 
     def write(self, command: Command[Any]) -> Any:
         """Carry the command out, all of it or nothing."""
-        handler = HANDLERS.get(type(command))
+        handler = handler_of(type(command))
         if handler is None:
             raise NotSupported(type(command).__name__, "memory")
         tx = Tx(self.rows, self._clock.now_us())
@@ -51,7 +51,7 @@ class MemoryEngine:
         return {table.name: len(rows) for table, rows in self.rows.tables.items()}
 
     def _answer(self, tx: Tx, query: Query[Any]) -> Any:
-        handler = HANDLERS.get(type(query))
+        handler = handler_of(type(query))
         if handler is None:
             raise NotSupported(type(query).__name__, "memory")
         return run_now(handler(tx, query))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.engines.postgres.reads import asking_of
 from ledgerstone.engines.postgres.rows import ask
-from ledgerstone.rules.chain import GENESIS
 from ledgerstone.rules.leases import FLOOR_STUB
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.transaction import Tx
 
 

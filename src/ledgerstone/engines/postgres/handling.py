@@ -12,8 +12,7 @@ from ledgerstone.engines.postgres import reads
 from ledgerstone.engines.postgres.fences import raise_fences
 from ledgerstone.engines.postgres.writing import NumberWanted, WritingRows
 from ledgerstone.errors import LedgerstoneError, NotSupported
-from ledgerstone.handlers.all import HANDLERS
-from ledgerstone.handlers.registry import Handler
+from ledgerstone.handlers.registry import Handler, handler_of
 from ledgerstone.tables.transaction import Tx
 
 OWN: dict[type, Handler[Any, Any]] = {**reads.OWN, RaiseFences: raise_fences}
@@ -62,7 +61,7 @@ async def _decide(
 
 def _handler(asked: Command[Any] | Query[Any]) -> Handler[Any, Any]:
     kind = type(asked)
-    handler = OWN.get(kind) or HANDLERS.get(kind)
+    handler = OWN.get(kind) or handler_of(kind)
     if handler is None:
         raise NotSupported(kind.__name__, "postgres")
     return handler

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.engines.postgres.rows import PostgresRows, ask
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.rules.evidence import missing_rows
 from ledgerstone.sql.migrate import migrations

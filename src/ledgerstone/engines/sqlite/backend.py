@@ -19,6 +19,7 @@ from ledgerstone.engines.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
     Reader,
+    answer,
     connect,
     from_driver,
     mapped,
@@ -31,7 +32,6 @@ from ledgerstone.engines.sqlite.connection import (
 from ledgerstone.engines.sqlite.entry import Entry, lift_schema_number
 from ledgerstone.engines.sqlite.marks import APPLICATION_ID
 from ledgerstone.engines.sqlite.names import FileNames
-from ledgerstone.engines.sqlite.reads import answer
 from ledgerstone.engines.sqlite.writer import Writer
 from ledgerstone.errors import (
     Busy,
@@ -44,7 +44,7 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import handler_of
 from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
@@ -347,7 +347,7 @@ class SqliteBackend:
             raise StoreClosed(f"the store {self._path} is closed")
         if os.getpid() != self._pid:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
-        if command is not None and type(command) not in HANDLERS:
+        if command is not None and handler_of(type(command)) is None:
             raise NotSupported(type(command).__name__, "sqlite")
 
 
@@ -375,7 +375,7 @@ def _answer_all(tx: Reader, queries: Sequence[Query[Any]], now_us: int) -> list[
 
 
 def _answer(tx: Reader, query: Query[Any], now_us: int) -> Any:
-    if type(query) not in HANDLERS:
+    if handler_of(type(query)) is None:
         raise NotSupported(type(query).__name__, "sqlite")
     try:
         return answer(Tx(tx.rows, now_us), query)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ledgerstone.commands import Query
 from ledgerstone.commands.sessions import CountSessions, ListSessions
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.session_lists import count_sessions, list_sessions
 from ledgerstone.engines.sqlite.verify import verify_session, verify_store
 from ledgerstone.engines.usage_sums import summarise_usage
-from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.handlers.registry import Handler
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
-from ledgerstone.trampoline import run_now
 
 
 async def pick(tx: Tx, name: str, **given: Any) -> list[tuple[Any, ...]]:
@@ -34,10 +31,3 @@ OWN: dict[type, Handler[Any, Any]] = {
     VerifySession: verify_session,
     VerifyStore: verify_store,
 }
-
-
-def answer(tx: Tx, query: Query[Any]) -> Any:
-    """Answer one query."""
-    kind = type(query)
-    handler = OWN.get(kind) or HANDLERS[kind]
-    return run_now(handler(tx, query))

@@ -38,7 +38,7 @@ from ledgerstone.errors import (
     StoreClosed,
     Unavailable,
 )
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
 

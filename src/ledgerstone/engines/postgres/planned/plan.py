@@ -42,7 +42,7 @@ from ledgerstone.errors import (
     RevisionMoved,
     SessionDeleted,
 )
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.work import WorkRow, due_us
