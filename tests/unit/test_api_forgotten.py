@@ -14,7 +14,7 @@ from ledgerstone import AsyncStore, Store
 from ledgerstone.commands import Query
 from ledgerstone.errors import InvalidValue, RevisionMoved
 from ledgerstone.handlers.all import HANDLERS
-from ledgerstone.rules.outcomes import NEXT_STEPS
+from ledgerstone.rules.outcomes import IDS, NEXT_STEPS, SESSIONS
 
 
 @pytest.fixture
@@ -127,5 +127,6 @@ def test_no_warning(store: Store, call: Callable[[Store], None]) -> None:
 
 
 def test_every_write_has_a_next_step() -> None:
-    writes = {kind for kind in HANDLERS if not issubclass(kind, Query)}
+    writes = {kind.__name__ for kind in HANDLERS if not issubclass(kind, Query)}
     assert writes == set(NEXT_STEPS)
+    assert writes.issuperset(" ".join([*IDS.values(), *SESSIONS.values()]).split())

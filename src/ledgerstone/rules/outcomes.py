@@ -7,60 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ledgerstone.commands import Command
-from ledgerstone.commands.artifacts import DeleteArtifacts, PutArtifact, SaveArtifacts
-from ledgerstone.commands.attachments import CommitAttachments, ForgetAttachment, RecordIntent
-from ledgerstone.commands.blobs import (
-    BeginUpload,
-    CondemnUpload,
-    DropBlob,
-    FinishUpload,
-    ForgetUpload,
-    PutChunk,
-    TouchBlob,
-)
-from ledgerstone.commands.embeddings import DeleteEmbedding, DeleteEmbeddings, PutEmbeddings
-from ledgerstone.commands.evidence import AppendEvidence, DeleteEvidence, SaveEvidence
-from ledgerstone.commands.executions import FinishExecution, RetryExecution, StartExecution
-from ledgerstone.commands.leases import BreakLease, ReleaseLease, RenewLease, TakeLease
-from ledgerstone.commands.memories import (
-    ChangeMemories,
-    DeleteMemory,
-    PutMemory,
-    SweepMemories,
-    TouchMemory,
-)
-from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, VacuumSession
-from ledgerstone.commands.restored import RaiseFences
-from ledgerstone.commands.runs import PutRun, UpdateRun
-from ledgerstone.commands.sessions import (
-    CopySession,
-    CreateSession,
-    DeleteSession,
-    GetOrCreateSession,
-    PurgeSession,
-    PutSession,
-    RestoreSession,
-    SweepPurged,
-    UpdateSession,
-)
-from ledgerstone.commands.tickets import ExpireTickets, ResolveTicket, WithdrawTicket
-from ledgerstone.commands.transfer import ImportRows, MarkCopy
-from ledgerstone.commands.turns import CommitTurn, FindTurn
-from ledgerstone.commands.usage import DeleteUsage, DropBudget, SetBudget
-from ledgerstone.commands.work import (
-    AbandonClaim,
-    CancelWork,
-    ClaimWork,
-    DropDead,
-    EnqueueWork,
-    FailClaim,
-    InterruptWork,
-    ParkClaim,
-    PruneWork,
-    RenewClaim,
-    ReplayWork,
-    TakeWork,
-)
+from ledgerstone.commands.embeddings import PutEmbeddings
+from ledgerstone.commands.executions import StartExecution
+from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown
 
 COMMIT = (
@@ -74,106 +23,71 @@ SAME = "repeat the call: done twice it has the same effect as once"
 GONE = "repeat the call: what it removed stays removed, the answer tells of what was left"
 LOOK = "look whether it was done before you repeat the call"
 
-NEXT_STEPS: dict[type[Command[Any]], str] = {
-    **dict.fromkeys(
-        (
-            PutSession,
-            GetOrCreateSession,
-            UpdateSession,
-            RestoreSession,
-            AnnotateNodes,
-            RenewLease,
-            RaiseFences,
-            RecordIntent,
-            CommitAttachments,
-            UpdateRun,
-            ResolveTicket,
-            ExpireTickets,
-            RenewClaim,
-            SetBudget,
-            PutMemory,
-            ChangeMemories,
-            TouchMemory,
-            SaveArtifacts,
-            SaveEvidence,
-            TouchBlob,
-            FindTurn,
-        ),
-        SAME,
+_STEPS = {
+    SAME: (
+        "PutSession GetOrCreateSession UpdateSession RestoreSession AnnotateNodes RenewLease "
+        "RaiseFences RecordIntent CommitAttachments UpdateRun ResolveTicket ExpireTickets "
+        "RenewClaim SetBudget PutMemory ChangeMemories TouchMemory SaveArtifacts SaveEvidence "
+        "TouchBlob FindTurn"
     ),
-    **dict.fromkeys(
-        (
-            DeleteSession,
-            PurgeSession,
-            SweepPurged,
-            DropNotes,
-            VacuumSession,
-            ReleaseLease,
-            ForgetAttachment,
-            WithdrawTicket,
-            AbandonClaim,
-            CancelWork,
-            DropDead,
-            PruneWork,
-            DeleteUsage,
-            DropBudget,
-            DeleteMemory,
-            SweepMemories,
-            DeleteEmbedding,
-            DeleteEmbeddings,
-            DeleteArtifacts,
-            DeleteEvidence,
-            CondemnUpload,
-            ForgetUpload,
-            DropBlob,
-        ),
-        GONE,
+    GONE: (
+        "DeleteSession PurgeSession SweepPurged DropNotes VacuumSession ReleaseLease "
+        "ForgetAttachment WithdrawTicket AbandonClaim CancelWork DropDead PruneWork DeleteUsage "
+        "DropBudget DeleteMemory SweepMemories DeleteEmbedding DeleteEmbeddings DeleteArtifacts "
+        "DeleteEvidence CondemnUpload ForgetUpload DropBlob"
     ),
-    **dict.fromkeys(
-        (BeginUpload, PutChunk, FinishUpload),
-        "put the same bytes again: they are kept once, by their content",
+    "put the same bytes again: they are kept once, by their content": (
+        "BeginUpload PutChunk FinishUpload"
     ),
-    **dict.fromkeys(
-        (FailClaim, ParkClaim),
-        "repeat the call: ClaimLost says that it was done, or that the claim is over",
+    "repeat the call: ClaimLost says that it was done, or that the claim is over": (
+        "FailClaim ParkClaim"
     ),
-    CommitTurn: COMMIT,
-    CreateSession: "repeat the call with id={id!r}: it answers the session that it made",
-    CopySession: "look for session {id!r}, and repeat the call with new_id={id!r} if it is missing",
-    TakeLease: (
+    "copy again: it goes on where it was": "ImportRows MarkCopy",
+}
+"""What to do after several commands, by their names."""
+NEXT_STEPS: dict[str, str] = {
+    **{name: step for step, names in _STEPS.items() for name in names.split()},
+    "CommitTurn": COMMIT,
+    "CreateSession": "repeat the call with id={id!r}: it answers the session that it made",
+    "CopySession": (
+        "look for session {id!r}, and repeat the call with new_id={id!r} if it is missing"
+    ),
+    "TakeLease": (
         "repeat the call with owner={id!r}: it gets a new fence, and a grant that was lost is over"
     ),
-    BreakLease: "look with leases.get, and break the lease again with its fence= if it still lives",
-    PutRun: "look with runs.get({id!r}), and repeat the call with id={id!r} if it is missing",
-    StartExecution: (
+    "BreakLease": (
+        "look with leases.get, and break the lease again with its fence= if it still lives"
+    ),
+    "PutRun": "look with runs.get({id!r}), and repeat the call with id={id!r} if it is missing",
+    "StartExecution": (
         "call executions.start with the same arguments and id={id!r}: it is one execution; call "
         "its tool, then executions.finish({id!r}, ...)"
     ),
-    FinishExecution: (
+    "FinishExecution": (
         "call executions.finish({id!r}, ...) with the same outcome: done twice it has the same "
         "effect as once"
     ),
-    RetryExecution: (
+    "RetryExecution": (
         "look with executions.get({id!r}): the status pending, or one attempt more, says that it "
         "was done"
     ),
-    EnqueueWork: (
+    "EnqueueWork": (
         "repeat the call with id={id!r}: it is queued once, unless it was completed meanwhile"
     ),
-    ClaimWork: "repeat the call with id={id!r}: it is one claim",
-    TakeWork: "repeat the call: what was taken is free again when its lease ends",
-    InterruptWork: (
+    "ClaimWork": "repeat the call with id={id!r}: it is one claim",
+    "TakeWork": "repeat the call: what was taken is free again when its lease ends",
+    "InterruptWork": (
         "look with work.counts(session) whether the epoch rose, and repeat the call if it did not"
     ),
-    ReplayWork: "repeat the call: BatchNotFound says that it was done",
-    PutEmbeddings: "repeat the call with id={id!r}: it is one embedding",
-    PutArtifact: "repeat the call with id={id!r}: it is one version",
-    AppendEvidence: (
+    "ReplayWork": "repeat the call: BatchNotFound says that it was done",
+    "PutEmbeddings": "repeat the call with id={id!r}: it is one embedding",
+    "PutArtifact": "repeat the call with id={id!r}: it is one version",
+    "AppendEvidence": (
         "load the list, and append again what is missing; an append with a key= may be repeated "
         "at once while it is the last one"
     ),
-    **dict.fromkeys((ImportRows, MarkCopy), "copy again: it goes on where it was"),
 }
+"""What to do when the answer of a command was lost, by its name."""
 ONCE = (
     "repeat the call: ExecutionUnresolved says that it was begun, by you or by another; then "
     "decide with executions.finish or executions.retry"
@@ -184,31 +98,29 @@ EMBEDDINGS = (
     "embeddings.iter which of them are there"
 )
 
-IDS: dict[type[Command[Any]], str] = {
-    CommitTurn: "turn",
-    CreateSession: "session.id",
-    PutSession: "session.id",
-    GetOrCreateSession: "session.id",
-    CopySession: "target.id",
-    TakeLease: "owner",
-    PutRun: "run.id",
-    FinishExecution: "finish.id",
-    EnqueueWork: "batch.id",
-    **dict.fromkeys((CancelWork, ReplayWork, DropDead), "batch"),
-    **dict.fromkeys((ClaimWork, TakeWork, RenewClaim, AbandonClaim, FailClaim, ParkClaim), "claim"),
-    PutArtifact: "artifact.id",
-    PutEmbeddings: "embeddings.id",
-    AppendEvidence: "key",
-    SetBudget: "budget.id",
+IDS = {
+    "session.id": "CreateSession PutSession GetOrCreateSession",
+    "batch": "CancelWork ReplayWork DropDead",
+    "claim": "ClaimWork TakeWork RenewClaim AbandonClaim FailClaim ParkClaim",
+    "turn": "CommitTurn",
+    "target.id": "CopySession",
+    "owner": "TakeLease",
+    "run.id": "PutRun",
+    "finish.id": "FinishExecution",
+    "batch.id": "EnqueueWork",
+    "artifact.id": "PutArtifact",
+    "embeddings.id": "PutEmbeddings",
+    "key": "AppendEvidence",
+    "budget.id": "SetBudget",
 }
 """Where a command has the id by which the same call is known again, if not in `id`."""
-SESSIONS: dict[type[Command[Any]], str] = {
-    **dict.fromkeys((CreateSession, PutSession), "session.id"),
-    **dict.fromkeys((UpdateSession, DeleteSession, RestoreSession, PurgeSession), "id"),
-    CopySession: "source",
-    PutRun: "run.session",
-    EnqueueWork: "batch.session",
-    **dict.fromkeys((PutArtifact, DeleteArtifacts), "owner.session"),
+SESSIONS = {
+    "session.id": "CreateSession PutSession",
+    "id": "UpdateSession DeleteSession RestoreSession PurgeSession",
+    "source": "CopySession",
+    "run.session": "PutRun",
+    "batch.session": "EnqueueWork",
+    "owner.session": "PutArtifact DeleteArtifacts",
 }
 """Where a command names its session, if not in `session`."""
 
@@ -216,7 +128,7 @@ SESSIONS: dict[type[Command[Any]], str] = {
 def told(error: OutcomeUnknown, command: Command[Any]) -> OutcomeUnknown:
     """The error as the caller of a write gets it; a backend may give one error to many callers."""
     id, turn = _found(command, IDS, "id"), None
-    step = NEXT_STEPS.get(type(command), LOOK)
+    step = NEXT_STEPS.get(type(command).__name__, LOOK)
     if isinstance(command, CommitTurn):
         turn = command.turn
         step += BY_KIND.get(command.kind, "")
@@ -241,11 +153,13 @@ def lost_answers(command: Command[Any]) -> Iterator[None]:
         raise told(unknown, command) from unknown
 
 
-def _found(command: Command[Any], paths: dict[type[Command[Any]], str], usual: str) -> str | None:
+def _found(command: Command[Any], paths: dict[str, str], usual: str) -> str | None:
     """The text at the path of the command's kind; None where there is none."""
+    name = type(command).__name__
+    path = next((path for path, names in paths.items() if name in names.split()), usual)
     found: Any = command
-    for name in paths.get(type(command), usual).split("."):
+    for field in path.split("."):
         if isinstance(found, tuple):
             found = found[0] if len(found) == 1 else None
-        found = getattr(found, name, None)
+        found = getattr(found, field, None)
     return found if isinstance(found, str) else None
