@@ -17,7 +17,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard, Query
 from ledgerstone.commands.context import ReadContext
-from ledgerstone.commands.feed import ReadFeed
 from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import ListBranches, ListNodes, ReadMessages
 from ledgerstone.commands.runs import GetRun, ListRuns, UpdateRun
@@ -33,6 +32,7 @@ from ledgerstone.commands.turns import (
     BranchMove,
     CommitTurn,
     ListTurns,
+    ReadFeed,
     VerifySession,
     VerifyStore,
 )

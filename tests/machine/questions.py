@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ledgerstone.commands import Query
-from ledgerstone.commands.attachments import (
+from ledgerstone.commands.blobs import (
     GetAttachment,
     ListAttachments,
     ListUncommitted,
 )
-from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
     CountMessages,
@@ -44,7 +43,7 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
 )
 from ledgerstone.commands.transfer import IsCopyUnfinished
-from ledgerstone.commands.turns import GetTurn, ListTurns, VerifySession
+from ledgerstone.commands.turns import FeedEnd, GetTurn, ListTurns, ReadFeed, VerifySession
 from ledgerstone.commands.work import ListWork
 from tests.machine import context_draws, draws, runs
 

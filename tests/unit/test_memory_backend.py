@@ -10,7 +10,7 @@ import pytest
 
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.attachments import CommitAttachments
+from ledgerstone.commands.blobs import CommitAttachments
 from ledgerstone.commands.sessions import CreateSession, GetHead, GetSession
 from ledgerstone.commands.work import CountWork, InterruptWork, ListEnded, ListPrunable, PruneWork
 from ledgerstone.engines.memory.backend import MemoryBackend, open_memory

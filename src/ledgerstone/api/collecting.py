@@ -18,13 +18,13 @@ from ledgerstone.api.blob_reading import place_named
 from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.blobs.database import NAME as DATABASE
-from ledgerstone.commands.attachments import ListUncommitted
 from ledgerstone.commands.blobs import (
     CheckRoots,
     CondemnUpload,
     CountBlobs,
     DropBlob,
     ForgetUpload,
+    ListUncommitted,
     ListUnreferenced,
     ListUploads,
 )

@@ -23,8 +23,8 @@ from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, Node
-from ledgerstone.records.replaced import ReplacedGraph
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import ReplacedGraph
 from ledgerstone.rules.bodies import decode_body
 
 TRIES_MAX = 5

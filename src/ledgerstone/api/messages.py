@@ -24,8 +24,8 @@ from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
 from ledgerstone.intake.session_fields import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Base, Replaced
 
 
 class AsyncMessages(AsyncContexts):

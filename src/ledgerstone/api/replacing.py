@@ -20,9 +20,9 @@ from ledgerstone.intake import bodies, checks
 from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Base, Replaced
 
 TRIES_MAX = 5
 

@@ -10,7 +10,7 @@ from ledgerstone.api.pages import AsyncPages
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.intake.evidence import REPORTS
-from ledgerstone.records.verification import CHECK_STATUSES, Report, ReportEntry
+from ledgerstone.records.evidence import CHECK_STATUSES, Report, ReportEntry
 
 EntryList: TypeAlias = list[ReportEntry]
 

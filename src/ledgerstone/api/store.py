@@ -199,7 +199,7 @@ class AsyncStore:
         InvalidValue when one is for another tenant; Misuse for positions of the whole store on a
         tenant's handle (read `store.feed` instead).
         """
-        from ledgerstone.commands.feed import FeedEnd, ReadFeed
+        from ledgerstone.commands.turns import FeedEnd, ReadFeed
 
         for query in queries:
             if not isinstance(query, Query):

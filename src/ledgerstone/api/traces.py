@@ -10,7 +10,7 @@ from ledgerstone.api.pages import AsyncPages
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.evidence import TRACES
-from ledgerstone.records.traces import TraceEntry, TraceEvent
+from ledgerstone.records.evidence import TraceEntry, TraceEvent
 
 EntryList: TypeAlias = list[TraceEntry]
 

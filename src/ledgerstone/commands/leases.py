@@ -1,4 +1,4 @@
-"""Leases: take, renew, release, break."""
+"""Leases: take, renew, release, break; and raise fences after a restore."""
 
 from __future__ import annotations
 
@@ -56,3 +56,14 @@ class GetLease(Query[Lease | None], frozen=True, kw_only=True):
     """The live lease, or None."""
 
     session: str
+
+
+class RaiseFences(Command[int], frozen=True, kw_only=True):
+    """End every lease of the tenant and raise every fence; answers how many sessions there are.
+
+    Sessions that are gone or to come are raised too. With a session, only that one; with "", only
+    those that are gone or to come: a backend with a file per session takes it in such pieces.
+    """
+
+    jump: int
+    session: str | None = None

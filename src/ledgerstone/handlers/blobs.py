@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ledgerstone.codec import is_sha256
 from ledgerstone.commands import blobs as commands
-from ledgerstone.commands.attachments import (
+from ledgerstone.commands.blobs import (
     CommitAttachments,
     ForgetAttachment,
     GetAttachment,
@@ -21,8 +21,7 @@ from ledgerstone.errors import BlobNotFound
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.paging import first_fitting
 from ledgerstone.handlers.registry import handles
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.blobs import Blob, BlobCounts, Upload
+from ledgerstone.records.blobs import Attachment, Blob, BlobCounts, Upload
 from ledgerstone.rules.rows import record_of
 from ledgerstone.tables import blobs as tables
 from ledgerstone.tables.transaction import Tx

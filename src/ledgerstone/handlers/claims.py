@@ -27,7 +27,6 @@ from ledgerstone.records.work import Batch, Claim, Taken
 from ledgerstone.rules import work as rules
 from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_fence
-from ledgerstone.rules.parking import parked, woken
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.work import READY, WORK, WORK_IN_ORDER, WORK_LATER, ReadyRow
@@ -203,9 +202,9 @@ async def park_claim(tx: Tx, command: commands.ParkClaim) -> list[Batch]:
     execution = await need_execution(tx, command.tenant, command.execution)
     if execution.session != command.session:
         raise SessionBindingMismatch(execution.session, command.session)
-    rows = [parked(row, execution.id, tx.now_us) for row in rows]
+    rows = [rules.parked(row, execution.id, tx.now_us) for row in rows]
     if is_decided(execution):
-        rows = [woken(row, tx.now_us) for row in rows]
+        rows = [rules.woken(row, tx.now_us) for row in rows]
     rows = await _put_back(tx, command, head, rows)
     await settle_ready(tx, head)
     return [rules.batch_of(command.session, row) for row in rows]

@@ -14,8 +14,7 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.rows import record_of
-from ledgerstone.rules.spaces import KIND, added, left
-from ledgerstone.rules.vectors import check_dimension
+from ledgerstone.rules.vectors import KIND, added, check_dimension, left
 from ledgerstone.tables.memories import (
     EMBEDDINGS,
     EMBEDDINGS_BY_CHANGE,

@@ -7,7 +7,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from ledgerstone.commands import leases as commands
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.handlers.heads import find_head, need_head, open_session, save_head
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles

@@ -13,7 +13,7 @@ from ledgerstone.handlers.notes import number_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE, Node
 from ledgerstone.rules.bodies import read_meta
-from ledgerstone.rules.filters import contains
+from ledgerstone.rules.matching import contains
 from ledgerstone.tables.graph import NODES_BY_KIND, NODES_BY_LABEL, NodeRow
 from ledgerstone.tables.runs import RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import SESSIONS_BY_ID

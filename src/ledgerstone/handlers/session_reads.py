@@ -16,8 +16,8 @@ from ledgerstone.records.messages import Message
 from ledgerstone.records.sessions import Page, Picker, Session
 from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import read_body, read_json, read_object
-from ledgerstone.rules.filters import contains
 from ledgerstone.rules.guard import is_live
+from ledgerstone.rules.matching import contains
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.tables.sessions import (
     DOCUMENTS,

@@ -21,7 +21,7 @@ from ledgerstone.handlers.notes import split_refs
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.runs import run_names
 from ledgerstone.records.reports import Vacuumed
-from ledgerstone.rules.checkpoints import checkpoint_refs
+from ledgerstone.rules.bodies import checkpoint_refs
 from ledgerstone.tables.graph import AMENDMENTS, BRANCHES, CONTENTS, NOTES, NodeRow
 from ledgerstone.tables.sessions import DOCUMENTS, Head
 from ledgerstone.tables.transaction import Tx

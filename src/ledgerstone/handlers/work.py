@@ -28,7 +28,6 @@ from ledgerstone.records.work import (
 )
 from ledgerstone.rules import work as rules
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.parking import claim_of, woken
 from ledgerstone.tables.sessions import SESSIONS, Head
 from ledgerstone.tables.table import Index
 from ledgerstone.tables.transaction import Tx
@@ -342,9 +341,9 @@ async def wake(tx: Tx, head: Head, execution: str | None = None) -> None:
     if execution is None:
         rows = [*await tx.scan(WORK_PARKED, head.number)]
     else:
-        rows = await claimed_rows(tx, head, claim_of(execution))
+        rows = await claimed_rows(tx, head, rules.parking_claim(execution))
     rows = [row for row in rows if row.waiting_for is not None]
     for row in rows:
-        tx.put(WORK, stored(tx, head, woken(row, tx.now_us)))
+        tx.put(WORK, stored(tx, head, rules.woken(row, tx.now_us)))
     if rows:
         await settle_ready(tx, head)

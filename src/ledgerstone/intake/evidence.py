@@ -16,8 +16,7 @@ from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.content import Content
 from ledgerstone.intake.misfits import misfit
-from ledgerstone.records.traces import TraceEvent
-from ledgerstone.records.verification import CHECK_STATUSES, Check, Report
+from ledgerstone.records.evidence import CHECK_STATUSES, Check, Report, TraceEvent
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -12,9 +12,8 @@ from ledgerstone.intake.evidence import AnyEvent, AnyReport, add_report, add_tra
 from ledgerstone.intake.memories import new_memory
 from ledgerstone.intake.vectors import Vector
 from ledgerstone.records.artifacts import Quota
+from ledgerstone.records.evidence import Report, TraceEvent
 from ledgerstone.records.memories import Namespace
-from ledgerstone.records.traces import TraceEvent
-from ledgerstone.records.verification import Report
 
 
 class Keeping:

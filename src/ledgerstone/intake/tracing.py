@@ -7,7 +7,7 @@ from typing import Any
 
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake.evidence import TRACES
-from ledgerstone.records.traces import TraceEvent
+from ledgerstone.records.evidence import TraceEvent
 
 _URI_KEYS = ("artifact_uri", "artifact_uris")
 

@@ -84,3 +84,13 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     memories: int = 0
     elsewhere: int = 0
     dry_run: bool = False
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """An intent, and the time of the commit that used it."""
+
+    session: str
+    id: str
+    uri: str
+    intent_us: int
+    committed_us: int | None = None

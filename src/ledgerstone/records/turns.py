@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from ledgerstone.clock import to_datetime
 from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import UsageEntry
 
@@ -78,3 +80,65 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     created_us: int
     usage: list[UsageEntry] = []
+
+
+class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit. `cursor` is where to go on after it, in the whole tenant.
+
+    `pos` is its position among the commits of all tenants: 0 on a tenant's handle.
+    """
+
+    session: str
+    revision: int
+    turn: str
+    kind: str
+    nodes: int
+    created_us: int
+    pos: int = 0
+    cursor: str = ""
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created_us)
+
+
+class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some entries, and the cursor after the last of them (or the one that was given)."""
+
+    entries: list[FeedEntry]
+    cursor: str | None
+    has_more: bool
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A list as its writer left it: the leaf, and id and body digest of every message.
+
+    Given to the next replace, it saves reading the list; if somebody else wrote meanwhile, the
+    leaf has moved and the list is read after all.
+    """
+
+    session: str
+    branch: str
+    leaf: str | None
+    ids: tuple[str, ...]
+    digests: tuple[bytes, ...]
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """How a list became another one: kept a prefix, superseded the rest, added the new ones."""
+
+    kept: int
+    superseded: int
+    added: list[Message]
+    base: Base
+    revision: int
+
+
+class ReplacedGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """How a graph became another one: how many nodes stayed and went, and where new ones stand."""
+
+    kept: int
+    removed: int
+    added: tuple[Placed, ...]
+    leaf: str | None
+    revision: int

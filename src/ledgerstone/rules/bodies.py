@@ -7,11 +7,12 @@ from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from ledgerstone.codec import decode_json, decode_struct
+from ledgerstone.codec import decode_json, decode_struct, sha256
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import ROLES, MessageBody, Visibility
 from ledgerstone.records.nodes import Opaque
 from ledgerstone.records.parts import read_part
+from ledgerstone.records.turns import Checkpoint
 
 T = TypeVar("T")
 
@@ -130,3 +131,21 @@ def read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> Mes
     except (ValueError, AttributeError, TypeError, msgspec.ValidationError) as error:
         raise Corrupt("nodes", where, "body", str(error)) from None
     return msgspec.structs.replace(body, parts=[read_part(part) for part in parts])
+
+
+_manifests = msgspec.json.Decoder(Checkpoint)
+
+
+def checkpoint_refs(session: str, ref: str | None, data: bytes | None) -> set[str]:
+    """The values that the manifest `ref` names, itself included.
+
+    Corrupt when it cannot be read or is another one: better nothing is removed than what the
+    real one names.
+    """
+    if ref is None:
+        return set()
+    manifest = read_struct(_manifests, data, "documents", session, "checkpoint")
+    if sha256(data or b"") != ref:
+        raise Corrupt("documents", session, "checkpoint", "it is not the one of the head")
+    named = (ref, manifest.tool_state, manifest.plugins, manifest.execution)
+    return {one for one in named if one is not None}

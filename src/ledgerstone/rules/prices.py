@@ -17,8 +17,7 @@ import msgspec
 from ledgerstone.codec import parse_strict
 from ledgerstone.errors import InvalidValue
 from ledgerstone.money import NANO
-from ledgerstone.records.currencies import CURRENCIES
-from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage
+from ledgerstone.records.usage import COUNT_BOUND, CURRENCIES, Cost, Usage
 
 TOKENS_PER_PRICE = 1_000_000
 SEPARATORS = "-:@"

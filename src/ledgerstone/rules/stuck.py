@@ -9,9 +9,8 @@ import msgspec
 
 from ledgerstone.records.work import Stuck, StuckReason
 from ledgerstone.rules.guard import is_live
-from ledgerstone.rules.parking import is_behind
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.work import WorkRow, has_live_claim
+from ledgerstone.rules.work import WorkRow, has_live_claim, is_behind
 
 IDS_MAX = 50
 """How many ids a reason names at most."""

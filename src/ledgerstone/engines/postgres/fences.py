@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.engines.postgres.reads import asking_of
 from ledgerstone.engines.postgres.rows import ask
 from ledgerstone.rules.leases import FLOOR_STUB
