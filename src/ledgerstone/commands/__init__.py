@@ -10,7 +10,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from ledgerstone.records.sessions import Page
+
 A = TypeVar("A")
+T = TypeVar("T")
 
 
 class Command(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
@@ -23,6 +26,26 @@ class Query(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """A read that answers A."""
 
     tenant: str
+
+
+class SessionCommand(Command[A], Generic[A], frozen=True, kw_only=True):
+    """A write of one session."""
+
+    session: str
+
+
+class SessionQuery(Query[A], Generic[A], frozen=True, kw_only=True):
+    """A read of one session."""
+
+    session: str
+
+
+class PageQuery(Query[Page[T]], Generic[T], frozen=True, kw_only=True):
+    """A read of one page of a list; `total`: and of how long the list is."""
+
+    limit: int = 50
+    offset: int = 0
+    total: bool = False
 
 
 class Guard(msgspec.Struct, frozen=True, gc=False):

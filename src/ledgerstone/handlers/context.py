@@ -86,8 +86,11 @@ async def find_compaction(tx: Tx, query: FindCompaction) -> CompactionPoint | No
         tip = await tip_of(tx, head, query.branch)
         if tip is None:
             return None
-        path = _Path(tx, head, query.session, await stretches(tx, head, tip[0]))
-        on_path = query.tail_start is None or await _is_live(path, query.tail_start)
+        path, on_path = _Path(tx, head, query.session, await stretches(tx, head, tip[0])), True
+        if query.tail_start is not None:
+            tail = await node_by_id(tx, head.number, query.tail_start)
+            live = tail is not None and tail.deleted_us is None and tail.role is not None
+            on_path = live and tail is not None and path.has(tail.ord)
     row = await path.newest_request(head.ord + 1)
     if row is None:
         return CompactionPoint(on_path=on_path)
@@ -146,9 +149,3 @@ async def _leading(path: _Path, before_seq: int) -> list[Message]:
             after = message.seq
         if len(chunk) < SYSTEM_CHUNK:
             return found
-
-
-async def _is_live(path: _Path, id: str) -> bool:
-    """Whether a live message stands on a path."""
-    row = await node_by_id(path.tx, path.head.number, id)
-    return row is not None and row.deleted_us is None and row.role is not None and path.has(row.ord)

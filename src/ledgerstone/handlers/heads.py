@@ -132,7 +132,9 @@ async def part_from_children(
     if command.children == "cascade":
         below = await descendants(tx, command.tenant, command.id)
         for head in await _heads_of(tx, below):
-            _delete(tx, head)
+            if head.deleted_us is None:
+                head.deleted_us = tx.now_us
+                save_head(tx, head)
         return [row.id for row in reversed(below)]
     if command.children is None:
         return []
@@ -150,9 +152,3 @@ async def part_from_children(
 async def _heads_of(tx: Tx, rows: list[SessionRow]) -> list[Head]:
     heads = await tx.get_many(HEADS, [(row.number,) for row in rows])
     return [copy(head) for head in heads if head is not None]
-
-
-def _delete(tx: Tx, head: Head) -> None:
-    if head.deleted_us is None:
-        head.deleted_us = tx.now_us
-        save_head(tx, head)

@@ -18,7 +18,6 @@ from ledgerstone.rules.leases import FLOOR_STUB, clear
 from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.graph import NOTES, NoteRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
-from ledgerstone.tables.table import Key
 from ledgerstone.tables.transaction import Tx
 
 LEASE_NODE = "ledger.lease"
@@ -82,10 +81,20 @@ async def get_lease(tx: Tx, query: commands.GetLease) -> Lease | None:
 @handles(RaiseFences)
 async def raise_fences(tx: Tx, command: RaiseFences) -> int:
     """End leases and raise fences: of all sessions, and of those that are gone or to come."""
+    tenant = command.tenant
     if not command.session:
-        await _raise_stubs(tx, command)
+        # The stub of no session, which is made if need be, bears the fence of sessions to come.
+        if await tx.get(STUBS, tenant, FLOOR_STUB) is None:
+            tx.put(STUBS, StubRow(tenant, FLOOR_STUB, 0, 0, GENESIS, 0))
+        for row in await tx.scan(STUBS.primary, tenant):
+            tx.put(STUBS, replace(row, fence=row.fence + command.jump))
+    if command.session is None:
+        keys = await tx.scan_columns(SESSIONS_BY_ID, ("number",), tenant)
+    else:
+        session = await tx.find(SESSIONS_BY_ID, tenant, command.session)
+        keys = [] if session is None else [(session.number,)]
     raised = 0
-    for stored in await tx.get_many(HEADS, await _numbers(tx, command)):
+    for stored in await tx.get_many(HEADS, keys):
         if stored is not None:
             head = copy(stored)
             head.fence += command.jump
@@ -94,19 +103,3 @@ async def raise_fences(tx: Tx, command: RaiseFences) -> int:
             await settle_ready(tx, head)
             raised += 1
     return raised
-
-
-async def _numbers(tx: Tx, command: RaiseFences) -> list[Key]:
-    """Which sessions: all, or the one that is named, as keys of their heads."""
-    if command.session is None:
-        return await tx.scan_columns(SESSIONS_BY_ID, ("number",), command.tenant)
-    row = await tx.find(SESSIONS_BY_ID, command.tenant, command.session)
-    return [] if row is None else [(row.number,)]
-
-
-async def _raise_stubs(tx: Tx, command: RaiseFences) -> None:
-    """The stub of no session, which is made if need be, bears the fence of sessions to come."""
-    if await tx.get(STUBS, command.tenant, FLOOR_STUB) is None:
-        tx.put(STUBS, StubRow(command.tenant, FLOOR_STUB, 0, 0, GENESIS, 0))
-    for row in await tx.scan(STUBS.primary, command.tenant):
-        tx.put(STUBS, replace(row, fence=row.fence + command.jump))

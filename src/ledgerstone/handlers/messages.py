@@ -93,7 +93,8 @@ async def _messages(
     tx: Tx, head: Head, session: str, rows: list[Row], newest: dict[int, Patch]
 ) -> list[Message]:
     others = await _other_parents(tx, head.number, rows)
-    run_id = (await _runs(tx, head, rows)).get
+    numbers = {row[4] for row in rows if row[4] is not None} if head.runs else set()
+    run_id = (await run_names(tx, head, numbers)).get
     found = []
     before: int | None = None
     parent_id = before_id = None
@@ -154,11 +155,6 @@ async def with_parents(
         return dict(await columns_between(tx, number, ("ord", "id"), first, last)) | ids
     found = {ord: await id_at(tx, number, ord) for ord in sorted(missing)}
     return {ord: id for ord, id in found.items() if id is not None} | ids
-
-
-async def _runs(tx: Tx, head: Head, rows: list[Row]) -> dict[int, str]:
-    numbers = {row[4] for row in rows if row[4] is not None} if head.runs else None
-    return await run_names(tx, head, numbers) if numbers else {}
 
 
 async def _patches(

@@ -27,7 +27,7 @@ from ledgerstone.handlers.notes import notes_of, number_of, split_refs, values_o
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.runs import run_names
 from ledgerstone.handlers.sessions import named_branches
-from ledgerstone.records.nodes import MESSAGE, Branch, Diff, Node, Note
+from ledgerstone.records.nodes import MESSAGE, Branch, Diff, Node
 from ledgerstone.rules.bodies import read_any, read_meta
 from ledgerstone.tables.graph import NodeRow
 from ledgerstone.tables.sessions import SESSIONS, Head
@@ -74,7 +74,11 @@ async def nodes_of(
     found = []
     for row in rows:
         beside = await notes_of(tx, number, row.id) if notes else None
-        resolved = await _resolved(tx, number, row, beside) if resolve else None
+        resolved = None
+        if resolve:
+            more = [ref for note in (beside or {}).values() for ref in note.values]
+            refs = dict.fromkeys([*split_refs(row.refs), *more])
+            resolved = await values_of(tx, number, tuple(refs))
         found.append(
             Node(
                 id=row.id,
@@ -95,13 +99,6 @@ async def nodes_of(
             )
         )
     return found
-
-
-async def _resolved(
-    tx: Tx, number: int, row: AnyNode, beside: dict[str, Note] | None
-) -> dict[str, bytes]:
-    more = [ref for note in (beside or {}).values() for ref in note.values]
-    return await values_of(tx, number, tuple(dict.fromkeys([*split_refs(row.refs), *more])))
 
 
 @handles(commands.GetNode)

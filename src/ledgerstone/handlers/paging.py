@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from ledgerstone.commands import PageQuery
 from ledgerstone.records.sessions import Page
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import Tx
@@ -19,17 +20,8 @@ _PAGE_ROWS = 64
 """The fewest rows that are read at once when a filter may refuse some of them."""
 
 
-class Paged(Protocol):
-    """Which part of a list a query asks for."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def limit(self) -> int: ...
-
-
 def page_of(
-    query: Paged, rows: Sequence[Row], record: Callable[[Row], Item], total: int | None
+    query: PageQuery[Any], rows: Sequence[Row], record: Callable[[Row], Item], total: int | None
 ) -> Page[Item]:
     """The page from the first rows of a list, which are one more than it needs if there are."""
     end = query.offset + query.limit

@@ -22,8 +22,8 @@ from ledgerstone.tables.evidence import EVIDENCE
 from ledgerstone.tables.graph import CONTENTS
 from ledgerstone.tables.runs import KEPT_RUNS, RUNS, KeptRunRow
 from ledgerstone.tables.schema import OWNED
-from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, STUBS, Head, PurgedRow, StubRow
-from ledgerstone.tables.table import Index, Table
+from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, STUBS, PurgedRow, StubRow
+from ledgerstone.tables.table import Index
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.tables.usage import BUDGETS
 from ledgerstone.tables.work import ENDED_WORK, READY, WORK_SUMS
@@ -35,7 +35,11 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
     head = await find_head(tx, *key)
     if head is None:
         return await _purge_absent(tx, command)
-    _check_expected(command, head)
+    if command.expected_incarnation is not None:
+        check_incarnation(command.id, head.incarnation, command.expected_incarnation)
+    expected = command.expected_revision
+    if expected is not None and expected != head.revision:
+        raise RevisionMoved(expected, head.revision, command.id)
     children = await part_from_children(tx, command, deleted=True)
     stub = StubRow(*key, head.incarnation, head.fence, head.link, int(command.retire))
     tx.put(STUBS, stub)
@@ -56,30 +60,16 @@ async def purge_session(tx: Tx, command: PurgeSession) -> Receipt:
 
 async def _purge_absent(tx: Tx, command: PurgeSession) -> Receipt:
     """What an id without a session leaves; children of one that was purged before go on going."""
-    retired = await _retire_absent(tx, command)
+    stub = await tx.get(STUBS, command.tenant, command.id)
+    retired = command.retire or (stub is not None and bool(stub.retired))
+    if command.retire:
+        stub = stub or StubRow(command.tenant, command.id, 0, 0, GENESIS, 0)
+        tx.put(STUBS, replace(stub, retired=1))
     removed = await _remove_loose(tx, command.tenant, command.id)
     children: list[str] = []
     if command.children != "reject":
         children = await part_from_children(tx, command, deleted=True)
     return Receipt(session=command.id, children=children, retired=retired, removed=removed)
-
-
-def _check_expected(command: PurgeSession, head: Head) -> None:
-    if command.expected_incarnation is not None:
-        check_incarnation(command.id, head.incarnation, command.expected_incarnation)
-    expected = command.expected_revision
-    if expected is not None and expected != head.revision:
-        raise RevisionMoved(expected, head.revision, command.id)
-
-
-async def _retire_absent(tx: Tx, command: PurgeSession) -> bool:
-    """Retire an id without a session when asked to; whether it is retired now."""
-    stub = await tx.get(STUBS, command.tenant, command.id)
-    if not command.retire:
-        return stub is not None and bool(stub.retired)
-    stub = stub or StubRow(command.tenant, command.id, 0, 0, GENESIS, 0)
-    tx.put(STUBS, replace(stub, retired=1))
-    return True
 
 
 async def _remove_loose(tx: Tx, tenant: str, session: str) -> dict[str, int]:
@@ -103,21 +93,16 @@ async def _remove_loose(tx: Tx, tenant: str, session: str) -> dict[str, int]:
 async def _hide(tx: Tx, command: PurgeSession, number: int) -> None:
     """Remove what makes it a session, and leave the rest to the sweep."""
     if command.keep_runs:
-        await _keep_runs(tx, command, number)
+        columns = ("id", "status", "parent_run", "created_us", "body")
+        for id, *record in await tx.scan_columns(RUNS.primary, columns, number):
+            if record[-1] is not None:
+                tx.put(KEPT_RUNS, KeptRunRow(command.tenant, id, command.id, *record))
     # Workers and lists come upon these without the session.
     for table in (READY, ENDED_WORK, WORK_SUMS):
         await _remove_rows(tx, table.by_owner(), number)
     tx.delete(HEADS, number)
     tx.delete(SESSIONS, number)
     tx.put(PURGED, PurgedRow(command.tenant, number))
-
-
-async def _keep_runs(tx: Tx, command: PurgeSession, number: int) -> None:
-    """Store the records of runs apart from the session."""
-    columns = ("id", "status", "parent_run", "created_us", "body")
-    for id, *record in await tx.scan_columns(RUNS.primary, columns, number):
-        if record[-1] is not None:
-            tx.put(KEPT_RUNS, KeptRunRow(command.tenant, id, command.id, *record))
 
 
 @handles(SweepPurged)
@@ -140,13 +125,9 @@ async def _sweep(tx: Tx, number: int, limit: int) -> dict[str, int]:
             break
         keys = await _remove_rows(tx, table.by_owner(), number, limit=left)
         if keys:
-            removed[_name_of(table)] = len(keys)
+            # Callers know them as values.
+            removed["values" if table is CONTENTS else table.name] = len(keys)
     return removed
-
-
-def _name_of(table: Table[Any]) -> str:
-    """What callers know a table as."""
-    return "values" if table is CONTENTS else table.name
 
 
 async def _remove_rows(

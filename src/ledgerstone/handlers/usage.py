@@ -142,8 +142,14 @@ async def delete_usage(tx: Tx, command: commands.DeleteUsage) -> UsageDeleted:
     check_alive(command.session, head)
     check_guard(command.session, head, command.guard, tx.now_us)
     counts = await tx.scan_columns(USAGE_DAYS.primary, ("calls",), head.number)
-    await _drop_from_turns(tx, head.number)
-    executions = await _drop_executions(tx, head.number)
+    for row in await tx.scan(TURNS_BY_REVISION, head.number):
+        if row.usage is not None:
+            # What the hash chain needs to know of it stays.
+            digest = sha256(row.usage).digest()
+            tx.put(TURNS, replace(row, usage=None, usage_digest=digest))
+    executions = await tx.scan_columns(EXECUTIONS_BY_SESSION, EXECUTIONS.key, head.number)
+    for key in executions:
+        tx.delete(EXECUTIONS, *key)
     if executions:
         await wake(tx, head)
         body = encode_json({"revision": head.revision}, rules.FORGOTTEN)
@@ -152,22 +158,7 @@ async def delete_usage(tx: Tx, command: commands.DeleteUsage) -> UsageDeleted:
     if executions or head.ledger is not None:
         head.ledger = None
         save_head(tx, head)
-    return UsageDeleted(executions, sum(calls for (calls,) in counts))
-
-
-async def _drop_from_turns(tx: Tx, number: int) -> None:
-    """Remove what the turns used; what the hash chain needs to know of it stays."""
-    for row in await tx.scan(TURNS_BY_REVISION, number):
-        if row.usage is not None:
-            digest = sha256(row.usage).digest()
-            tx.put(TURNS, replace(row, usage=None, usage_digest=digest))
-
-
-async def _drop_executions(tx: Tx, number: int) -> int:
-    rows = await tx.scan_columns(EXECUTIONS_BY_SESSION, EXECUTIONS.key, number)
-    for key in rows:
-        tx.delete(EXECUTIONS, *key)
-    return len(rows)
+    return UsageDeleted(len(executions), sum(calls for (calls,) in counts))
 
 
 async def spend(tx: Tx, commit: Commit, entries: tuple[UsageEntry, ...]) -> None:

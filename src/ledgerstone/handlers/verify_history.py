@@ -23,7 +23,7 @@ from ledgerstone.rules.bodies import ROLE_NUMBERS, read_any, read_body, read_eff
 from ledgerstone.rules.chain import frame, link
 from ledgerstone.rules.rows import GENESIS, UsageDay
 from ledgerstone.rules.usage import FORGOTTEN, DayKey, sum_days
-from ledgerstone.tables.graph import AMENDMENTS, TURNS_BY_REVISION, AmendmentRow, NodeRow, TurnRow
+from ledgerstone.tables.graph import AMENDMENTS, TURNS_BY_REVISION, NodeRow, TurnRow
 from ledgerstone.tables.runs import RUNS, RunRow
 from ledgerstone.tables.sessions import DOCUMENTS, Head, SessionRow
 from ledgerstone.tables.table import ORD_BITS
@@ -285,7 +285,9 @@ async def check_amendments(tx: Tx, check: Check) -> None:
         row = stored.get(place)
         if row is None or known.get(place) != (row.commitment.hex(), row.revision):
             check.defect("amendment", where, "the chain knows another one")
-        elif row.patch is not None and _digest(row) != row.commitment:
+        elif (
+            row.patch is not None and sha256(frame(row.salt, row.patch)).digest() != row.commitment
+        ):
             check.defect("amendment", where, "the patch does not fit its commitment")
     if check.head.amended != len(rows):
         check.defect("head", "amended", f"{check.head.amended}, there are {len(rows)}")
@@ -294,7 +296,3 @@ async def check_amendments(tx: Tx, check: Check) -> None:
     for ord in sorted(set(gone) | set(hidden)):
         if gone.get(ord) != hidden.get(ord) and ord not in check.erased:
             check.defect("tombstone", f"node at {ord}", "row and history disagree")
-
-
-def _digest(row: AmendmentRow) -> bytes:
-    return sha256(frame(row.salt, row.patch)).digest()

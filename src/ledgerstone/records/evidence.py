@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -40,7 +40,7 @@ class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
 REPORT_SCHEMA = "ledgerstone.verification_report.v1"
 
 CheckStatus = Literal["passed", "failed", "needs_review", "skipped"]
-CHECK_STATUSES: tuple[CheckStatus, ...] = ("passed", "failed", "needs_review", "skipped")
+CHECK_STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import UsageEntry
 
@@ -82,7 +81,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     usage: list[UsageEntry] = []
 
 
-class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
+class FeedEntry(Created, msgspec.Struct, frozen=True, kw_only=True):
     """One commit. `cursor` is where to go on after it, in the whole tenant.
 
     `pos` is its position among the commits of all tenants: 0 on a tenant's handle.
@@ -96,10 +95,6 @@ class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     created_us: int
     pos: int = 0
     cursor: str = ""
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
 
 class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
