@@ -17,7 +17,7 @@ from ledgerstone.handlers.nodes import (
     columns_between,
     count_path,
     end_of,
-    id_at,
+    ids_at,
     is_live_message,
     is_message,
     node_by_id,
@@ -46,9 +46,6 @@ from ledgerstone.tables.graph import AMENDMENTS
 from ledgerstone.tables.runs import RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
-
-_SPARSE = 16
-"""Ids are read as one range unless it holds this many times more rows than are asked for."""
 
 
 class Patch(NamedTuple):
@@ -148,13 +145,7 @@ async def with_parents(
 ) -> dict[int, str]:
     """Ids by ord, and the ids of those parents that are not among them."""
     missing = set(parents).difference(ids, (0,))
-    if not missing:
-        return ids
-    first, last = min(missing), max(missing)
-    if last < first + _SPARSE * len(missing):
-        return dict(await columns_between(tx, number, ("ord", "id"), first, last)) | ids
-    found = {ord: await id_at(tx, number, ord) for ord in sorted(missing)}
-    return {ord: id for ord, id in found.items() if id is not None} | ids
+    return await ids_at(tx, number, missing) | ids if missing else ids
 
 
 async def _patches(

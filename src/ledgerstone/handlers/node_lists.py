@@ -6,9 +6,13 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ledgerstone.commands.nodes import ListNodes
-from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.node_reads import AnyNode, NodeContent, nodes_of, of_tenant
-from ledgerstone.handlers.nodes import Row, columns_between, node_at, nodes_between, read_between
+from ledgerstone.handlers.nodes import (
+    Row,
+    columns_between,
+    nodes_at,
+    read_between,
+)
 from ledgerstone.handlers.notes import number_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE, Node
@@ -22,8 +26,6 @@ from ledgerstone.tables.transaction import Tx
 ORD_MAX = (1 << 32) - 2
 _SESSIONS = 100
 _PAGE_ROWS = 64
-_SPARSE = 4
-"""Rows are read as one range unless it holds this many times more of them than are asked for."""
 
 
 class Outline(NamedTuple):
@@ -138,7 +140,7 @@ class _Listing:
             rows: list[AnyNode] = [*await self._in_commit_order(session, wanted)]
         else:
             ords = [row.ord for row in await self._outlines(session)]
-            rows = [*await rows_at(self.tx, session.number, ords[:wanted])]
+            rows = [*await nodes_at(self.tx, session.number, ords[:wanted])]
         return [Listed(session, row) for row in rows]
 
     async def _in_commit_order(self, session: Session, wanted: int) -> list[NodeContent]:
@@ -230,7 +232,7 @@ class _Listing:
         for _, session, ord in found:
             ords.setdefault(session, []).append(ord)
         rows_of = {
-            session: iter(await rows_at(self.tx, session.number, places))
+            session: iter(await nodes_at(self.tx, session.number, places))
             for session, places in ords.items()
         }
         return [Listed(session, next(rows_of[session])) for _, session, _ in found]
@@ -290,19 +292,3 @@ class _Listing:
             if self._fits(row.number, row) and self._is_beyond(name, row.ord, row.id)
         ]
         return sorted(found, key=lambda each: (each.row.id, each.session.id), reverse=self.reverse)
-
-
-async def rows_at(tx: Tx, number: int, ords: list[int]) -> list[NodeRow]:
-    """The nodes of a session at these ords, in their order."""
-    if not ords:
-        return []
-    first, last = min(ords), max(ords)
-    if last - first < _SPARSE * len(ords):
-        rows = {row.ord: row for row in await nodes_between(tx, number, first, last)}
-        found = [rows.get(ord) for ord in ords]
-    else:
-        found = [await node_at(tx, number, ord) for ord in ords]
-    there = [row for row in found if row is not None]
-    if len(there) < len(ords):
-        raise Corrupt("nodes", f"{number}", "ord", "an index names a row that is not there")
-    return there

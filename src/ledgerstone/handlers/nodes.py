@@ -8,12 +8,13 @@ the stretches of a path takes as long as it has branched, not as long as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from ledgerstone.errors import Corrupt
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.chain import commit_fields
 from ledgerstone.tables.graph import BRANCHES, NODES, NODES_BY_ID, NODES_JUMPS, NodeRow
@@ -32,6 +33,8 @@ COLUMNS = ("ord", "parent", "seq", "role", "run", "created_us", "id", "body", "d
 row_of: Callable[[NodeRow], Row] = attrgetter(*COLUMNS)
 
 _PAGE_ROWS = 256
+_SPARSE_IDS, _SPARSE_ROWS = 32, 4
+"""Nodes are read as one range unless it holds this many times more of them than are asked for."""
 
 
 async def node_at(tx: Tx, number: int, ord: int) -> NodeRow | None:
@@ -58,6 +61,33 @@ async def id_at(tx: Tx, number: int, ord: int) -> str | None:
     """The id of the node at an ord."""
     row = await tx.get(NODES, number, ord) if ord else None
     return None if row is None else row.id
+
+
+async def ids_at(tx: Tx, number: int, ords: Collection[int]) -> dict[int, str]:
+    """The ids of at least these nodes, as far as they are there, by ord."""
+    if not ords:
+        return {}
+    first, last = min(ords), max(ords)
+    if last - first < _SPARSE_IDS * len(ords):
+        return dict(await columns_between(tx, number, ("ord", "id"), first, last))
+    found = {ord: await id_at(tx, number, ord) for ord in sorted(ords)}
+    return {ord: id for ord, id in found.items() if id is not None}
+
+
+async def nodes_at(tx: Tx, number: int, ords: Sequence[int]) -> list[NodeRow]:
+    """The nodes at these ords, in their order; Corrupt when one is not there."""
+    if not ords:
+        return []
+    first, last = min(ords), max(ords)
+    if last - first < _SPARSE_ROWS * len(ords):
+        rows = {row.ord: row for row in await nodes_between(tx, number, first, last)}
+        found = [rows.get(ord) for ord in ords]
+    else:
+        found = [await node_at(tx, number, ord) for ord in ords]
+    there = [row for row in found if row is not None]
+    if len(there) < len(ords):
+        raise Corrupt("nodes", f"{number}", "ord", "an index names a row that is not there")
+    return there
 
 
 async def nodes_between(

@@ -16,6 +16,7 @@ from ledgerstone.commands import transfer as commands
 from ledgerstone.commands.transfer import Chunk, Exported, ExportedSessions, Row
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
 from ledgerstone.handlers.copy_marks import UNFINISHED
+from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import (
@@ -242,15 +243,14 @@ async def _turns(tx: Tx, tenant: str, after: Row | None, limit: int) -> list[Row
     """Commits of the tenant in the order of the feed, each after its position."""
     found: list[Row] = []
     columns, step = ("pos", "number", *TURNS.columns[1:]), max(limit, _MANY_ROWS)
-    ids: dict[int, str | None] = {}
+    sessions: dict[int, SessionRow | None] = {}
     while len(found) < limit:
         rows = await tx.scan_columns(graph.TURNS.primary, columns, after=after, limit=step)
-        new = sorted({row[1] for row in rows} - set(ids))
-        for number, one in zip(
-            new, await tx.get_many(SESSIONS, [(number,) for number in new]), strict=True
-        ):
-            ids[number] = one.id if one is not None and one.tenant == tenant else None
-        found += [(row[0], ids[row[1]], *row[2:]) for row in rows if ids[row[1]] is not None]
+        await load_missing(tx, SESSIONS, sessions, [row[1] for row in rows])
+        for row in rows:
+            session = sessions[row[1]]
+            if session is not None and session.tenant == tenant:
+                found.append((row[0], session.id, *row[2:]))
         if len(rows) < step:
             break
         after = rows[-1][:1]

@@ -16,22 +16,23 @@ from ledgerstone.handlers.nodes import (
     Row,
     columns_between,
     id_at,
+    ids_at,
     is_message,
     node_at,
     read_path,
     stretches,
 )
+from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.sessions import SessionView
 from ledgerstone.records.turns import Checkpoint, FeedEntry, Placed, TurnCommitted, TurnInfo
 from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import read_effects, read_struct
 from ledgerstone.tables.graph import CONTENTS, TURNS, TURNS_BY_ID, TURNS_BY_REVISION, TurnRow
-from ledgerstone.tables.sessions import SESSIONS, SESSIONS_BY_ID, Head
+from ledgerstone.tables.sessions import SESSIONS, SESSIONS_BY_ID, Head, SessionRow
 from ledgerstone.tables.transaction import Tx
 
 _checkpoint = msgspec.json.Decoder(Checkpoint)
-_SPARSE = 64
 
 
 _PAGE_ROWS = 50
@@ -54,31 +55,21 @@ async def read_feed(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
 
 
 async def _of_tenant(tx: Tx, query: ReadFeed) -> list[FeedEntry]:
-    """The commits of all tenants are looked at; `ids` are the sessions of this one."""
+    """The commits of all tenants are looked at."""
     found: list[FeedEntry] = []
-    ids: dict[int, str | None] = {}
+    sessions: dict[int, SessionRow | None] = {}
     after, size = query.after, max(query.limit, _PAGE_ROWS)
     while len(found) < query.limit:
         rows = await tx.scan_columns(TURNS.primary, _COLUMNS, after=(after,), limit=size)
-        await _add_sessions(tx, query.tenant, ids, [row[1] for row in rows])
+        await load_missing(tx, SESSIONS, sessions, [row[1] for row in rows])
         for row in rows:
-            session = ids[row[1]]
-            if session is not None:
-                found.append(_entry(session, row))
+            session = sessions[row[1]]
+            if session is not None and session.tenant == query.tenant:
+                found.append(_entry(session.id, row))
         if len(rows) < size:
             break
         after = rows[-1][0]
     return found[: query.limit]
-
-
-async def _add_sessions(
-    tx: Tx, tenant: str, ids: dict[int, str | None], numbers: list[int]
-) -> None:
-    """Enter the ids of sessions; None for those that are purged or of another tenant."""
-    unknown = [number for number in dict.fromkeys(numbers) if number not in ids]
-    rows = await tx.get_many(SESSIONS, [(number,) for number in unknown])
-    for number, row in zip(unknown, rows, strict=True):
-        ids[number] = row.id if row is not None and row.tenant == tenant else None
 
 
 def _entry(session: str, row: tuple[Any, ...]) -> FeedEntry:
@@ -160,7 +151,7 @@ async def first_answer(tx: Tx, head: Head, session: str, stamp: TurnRow) -> Turn
     elif "branch" in effects:
         leaf = effects["branch"][1]
     affected = effects.get("popped", []) + effects.get("tombstoned", [])
-    ids = [await id_at(tx, number, ord) for ord in affected]
+    ids = await ids_at(tx, number, affected)
     ref = effects.get("checkpoint")
     return TurnCommitted(
         session=session,
@@ -170,7 +161,7 @@ async def first_answer(tx: Tx, head: Head, session: str, stamp: TurnRow) -> Turn
         placed=await _placed(tx, number, stamp.first_ord, stamp.count),
         checkpoint_ref=ref,
         checkpoint=None if ref is None else await _manifest(tx, number, ref),
-        affected=tuple(id for id in ids if id is not None),
+        affected=tuple(ids[ord] for ord in affected if ord in ids),
         superseded=effects.get("superseded", 0),
         created_us=stamp.created_us,
         replayed=True,
@@ -217,7 +208,7 @@ async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
         return []
     after, limit = (query.after_revision,), query.limit
     rows = await tx.scan(TURNS_BY_REVISION, head.number, after=after, limit=limit)
-    leaves = await _ids_at(tx, head.number, {row.leaf for row in rows})
+    leaves = await ids_at(tx, head.number, {row.leaf for row in rows})
     return [
         TurnInfo(
             session=query.session,
@@ -233,13 +224,3 @@ async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
         )
         for row in rows
     ]
-
-
-async def _ids_at(tx: Tx, number: int, ords: set[int]) -> dict[int, str | None]:
-    """The ids of nodes by their ords: as one range, unless that holds far more nodes."""
-    if not ords:
-        return {}
-    first, last = min(ords), max(ords)
-    if last - first < _SPARSE * len(ords):
-        return dict(await columns_between(tx, number, ("ord", "id"), first, last))
-    return {ord: await id_at(tx, number, ord) for ord in ords}

@@ -14,7 +14,7 @@ from ledgerstone.handlers.nodes import (
     columns_between,
     erase_node,
     hide_node,
-    nodes_between,
+    nodes_at,
     row_commitment,
 )
 from ledgerstone.handlers.notes import split_refs
@@ -65,7 +65,7 @@ async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
     if not command.values_only:
         loose = await _unreachable(tx, head, command, nodes)
         ords = sorted(loose | {node.ord for node in nodes if _is_erasable(node, command)})
-        doomed = await _rows_at(tx, head, ords)
+        doomed = await nodes_at(tx, head.number, ords)
         kept = [node for node in nodes if node.deleted_us is None and node.ord not in loose]
         stale = _stale(notes, kept, command.notes_before_us)
     refs = [node.refs for node in kept] + [note.refs for note in set(notes).difference(stale)]
@@ -113,18 +113,6 @@ async def _unreachable(
         and node.ord not in reached
         and (before_us is None or node.created_us <= before_us)
     }
-
-
-async def _rows_at(tx: Tx, head: Head, ords: Sequence[int]) -> list[NodeRow]:
-    """The nodes at some ords, in order: those that follow each other by one look."""
-    rows: list[NodeRow] = []
-    first = 0
-    for at, ord in enumerate(ords):
-        first = first or ord
-        if at + 1 == len(ords) or ords[at + 1] != ord + 1:
-            rows += await nodes_between(tx, head.number, first, ord)
-            first = 0
-    return rows
 
 
 def _stale(notes: Iterable[_Note], kept: Iterable[_Outline], before_us: int) -> list[_Note]:
