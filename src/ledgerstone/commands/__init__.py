@@ -10,10 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from ledgerstone.records.sessions import Page
-
 A = TypeVar("A")
-T = TypeVar("T")
 
 
 class Command(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
@@ -40,7 +37,7 @@ class SessionQuery(Query[A], Generic[A], frozen=True, kw_only=True):
     session: str
 
 
-class PageQuery(Query[Page[T]], Generic[T], frozen=True, kw_only=True):
+class PageQuery(Query[A], Generic[A], frozen=True, kw_only=True):
     """A read of one page of a list; `total`: and of how long the list is."""
 
     limit: int = 50

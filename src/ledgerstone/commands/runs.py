@@ -8,6 +8,7 @@ import msgspec
 
 from ledgerstone.commands import FREE, Command, Guard, PageQuery, Query, SessionQuery
 from ledgerstone.records.runs import Run, RunTree
+from ledgerstone.records.sessions import Page
 
 
 class PutRun(Command[Run], frozen=True, kw_only=True):
@@ -43,7 +44,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent_run: str | None = None
 
 
-class ListRuns(PageQuery[Run], frozen=True, kw_only=True):
+class ListRuns(PageQuery[Page[Run]], frozen=True, kw_only=True):
     """In the order they were created, then by id; `after` is the key of the last item before."""
 
     where: RunFilter = RunFilter()

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ledgerstone.commands import Command, PageQuery, Query, SessionQuery
-from ledgerstone.records.sessions import Head, Picker, Receipt, Session, SessionView
+from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, SessionView
 
 _UNSET = msgspec.UNSET
 
@@ -160,7 +160,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     metadata_contains: dict[str, Any] | None = None
 
 
-class ListSessions(PageQuery[Session], frozen=True, kw_only=True):
+class ListSessions(PageQuery[Page[Session]], frozen=True, kw_only=True):
     """Ordered by updated, created or id; `after` is the key of the last item of the page before."""
 
     where: SessionFilter = SessionFilter()

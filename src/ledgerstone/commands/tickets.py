@@ -6,6 +6,7 @@ import msgspec
 
 from ledgerstone.commands import Command, PageQuery, Query
 from ledgerstone.records.decisions import Decision, ResumeMode
+from ledgerstone.records.sessions import Page
 from ledgerstone.records.tickets import ExpiryAction, Ticket
 
 
@@ -76,7 +77,7 @@ class TicketFilter(msgspec.Struct, frozen=True, kw_only=True):
     expires_before_us: int | None = None
 
 
-class ListTickets(PageQuery[Ticket], frozen=True, kw_only=True):
+class ListTickets(PageQuery[Page[Ticket]], frozen=True, kw_only=True):
     """Oldest first; `after` is (created_us, id) of the last item of the page before."""
 
     where: TicketFilter = TicketFilter()

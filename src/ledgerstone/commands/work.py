@@ -13,6 +13,7 @@ from ledgerstone.commands import (
     SessionCommand,
     SessionQuery,
 )
+from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
     NEVER,
@@ -213,14 +214,14 @@ class PeekWork(Query[int | None], frozen=True, kw_only=True):
     queue: str
 
 
-class ListDead(PageQuery[DeadBatch], frozen=True, kw_only=True):
+class ListDead(PageQuery[Page[DeadBatch]], frozen=True, kw_only=True):
     """Dead letters, oldest first; `after` is the key of the last item of the page before."""
 
     session: str | None = None
     after: tuple[int, str] | None = None
 
 
-class ListEnded(PageQuery[EndedBatch], frozen=True, kw_only=True):
+class ListEnded(PageQuery[Page[EndedBatch]], frozen=True, kw_only=True):
     """Batches that ended in a state, oldest first; `after` is the key of the last item of the page
     before.
     """
