@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from ledgerstone import AsyncStore, Store, user
-from ledgerstone.records.turns import FeedEntry
+from ledgerstone.records.feed import FeedEntry
 
 EACH = 25
 WRITER = """

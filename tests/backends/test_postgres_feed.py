@@ -15,7 +15,7 @@ import pytest
 
 from ledgerstone import AsyncStore, Store, user
 from ledgerstone.engines.postgres.drivers.urls import parse_target
-from ledgerstone.records.turns import FeedEntry
+from ledgerstone.records.feed import FeedEntry
 
 SPAWN = multiprocessing.get_context("spawn")
 EACH = 60

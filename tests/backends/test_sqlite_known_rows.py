@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from ledgerstone import Store, user
+from ledgerstone.commands.feed import FeedEnd
 from ledgerstone.commands.sessions import SweepPurged
-from ledgerstone.commands.turns import FeedEnd
 from ledgerstone.engines.sqlite import writing
 from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.engines.sqlite.writing import WritingRows

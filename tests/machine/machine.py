@@ -17,6 +17,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Guard, Query
 from ledgerstone.commands.context import ReadContext
+from ledgerstone.commands.feed import ReadFeed
 from ledgerstone.commands.leases import GetLease, ReleaseLease, RenewLease, TakeLease
 from ledgerstone.commands.nodes import ListBranches, ListNodes, ReadMessages
 from ledgerstone.commands.runs import GetRun, ListRuns, UpdateRun
@@ -28,14 +29,7 @@ from ledgerstone.commands.sessions import (
     SweepPurged,
 )
 from ledgerstone.commands.transfer import MarkCopy
-from ledgerstone.commands.turns import (
-    BranchMove,
-    CommitTurn,
-    ListTurns,
-    ReadFeed,
-    VerifySession,
-    VerifyStore,
-)
+from ledgerstone.commands.turns import BranchMove, CommitTurn, ListTurns, VerifySession, VerifyStore
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session

@@ -12,6 +12,7 @@ from ledgerstone.commands.blobs import (
     ListAttachments,
     ListUncommitted,
 )
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
     CountMessages,
@@ -43,7 +44,7 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
 )
 from ledgerstone.commands.transfer import IsCopyUnfinished
-from ledgerstone.commands.turns import FeedEnd, GetTurn, ListTurns, ReadFeed, VerifySession
+from ledgerstone.commands.turns import GetTurn, ListTurns, VerifySession
 from ledgerstone.commands.work import ListWork
 from tests.machine import context_draws, draws, runs
 

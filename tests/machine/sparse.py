@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone.commands import Query
-from ledgerstone.commands.turns import FeedEnd, ReadFeed
-from ledgerstone.records.turns import FeedEntry
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
+from ledgerstone.records.feed import FeedEntry
 from tests.machine.machine import LedgerMachine, outcome
 
 EVERYTHING = 100_000

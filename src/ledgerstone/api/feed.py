@@ -7,12 +7,12 @@ import secrets
 from msgspec.structs import replace
 
 from ledgerstone.api.handle import AsyncHandle
-from ledgerstone.commands import turns as queries
+from ledgerstone.commands import feed as queries
 from ledgerstone.commands.sessions import GetHead
 from ledgerstone.errors import InvalidValue, StoreClosed
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import LIMIT_MAX, SessionRef
-from ledgerstone.records.turns import FeedEntry, FeedPage
+from ledgerstone.records.feed import FeedEntry, FeedPage
 
 NOW = "now"
 POLL_S = 5.0

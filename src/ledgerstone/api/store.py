@@ -11,6 +11,7 @@ from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import Opening, offload, opening
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Query
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.connect import Equipment, open_backend, warn_of_unfinished_copy
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
@@ -199,8 +200,6 @@ class AsyncStore:
         InvalidValue when one is for another tenant; Misuse for positions of the whole store on a
         tenant's handle (read `store.feed` instead).
         """
-        from ledgerstone.commands.turns import FeedEnd, ReadFeed
-
         for query in queries:
             if not isinstance(query, Query):
                 raise InvalidValue("query", f"a Query expected, got {type(query).__name__}")

@@ -19,7 +19,7 @@ from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.reports import Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.turns import Checkpoint, FeedEntry, TurnCommitted, TurnInfo
+from ledgerstone.records.turns import Checkpoint, TurnCommitted, TurnInfo
 from ledgerstone.records.usage import UsageEntry
 
 _UNSET = msgspec.UNSET
@@ -186,15 +186,3 @@ class VerifyStore(Query[Verified], frozen=True, kw_only=True):
     """
 
     whole: bool = True
-
-
-class ReadFeed(Query[list[FeedEntry]], frozen=True, kw_only=True):
-    """Commits after a position, in order: of the tenant, or of one session by revision."""
-
-    after: int = 0
-    session: str | None = None
-    limit: int = 200
-
-
-class FeedEnd(Query[int], frozen=True, kw_only=True):
-    """The position of the newest commit: where to begin if only what comes counts."""

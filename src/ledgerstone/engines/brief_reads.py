@@ -12,7 +12,7 @@ from ledgerstone.commands import Query
 
 MESSAGES_MAX = 100
 
-_POINTS = frozenset(
+POINTS = frozenset(
     ("GetHead", "GetLease", "GetMessage", "GetRun", "GetSession", "GetTurn", "LatestRun")
 )
 """By name: nothing is imported that nobody asks."""
@@ -21,7 +21,7 @@ _POINTS = frozenset(
 def is_brief(query: Query[Any]) -> bool:
     """Whether a read may run on the event loop itself."""
     name = type(query).__name__
-    if name in _POINTS:
+    if name in POINTS:
         return True
     if name != "ReadMessages":
         return False

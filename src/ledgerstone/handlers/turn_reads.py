@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.sessions import ReadSessionAt
-from ledgerstone.commands.turns import FeedEnd, FindTurn, GetTurn, ListTurns, ReadFeed
+from ledgerstone.commands.turns import FindTurn, GetTurn, ListTurns
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.messages import messages_of
@@ -24,8 +25,9 @@ from ledgerstone.handlers.nodes import (
 )
 from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
+from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.sessions import SessionView
-from ledgerstone.records.turns import Checkpoint, FeedEntry, Placed, TurnCommitted, TurnInfo
+from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
 from ledgerstone.rules import ledger
 from ledgerstone.rules.bodies import read_effects, read_struct
 from ledgerstone.tables.graph import CONTENTS, TURNS, TURNS_BY_ID, TURNS_BY_REVISION, TurnRow

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.records import Created
 from ledgerstone.records.messages import Message
 from ledgerstone.records.usage import UsageEntry
 
@@ -79,30 +78,6 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     created_us: int
     usage: list[UsageEntry] = []
-
-
-class FeedEntry(Created, msgspec.Struct, frozen=True, kw_only=True):
-    """One commit. `cursor` is where to go on after it, in the whole tenant.
-
-    `pos` is its position among the commits of all tenants: 0 on a tenant's handle.
-    """
-
-    session: str
-    revision: int
-    turn: str
-    kind: str
-    nodes: int
-    created_us: int
-    pos: int = 0
-    cursor: str = ""
-
-
-class FeedPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some entries, and the cursor after the last of them (or the one that was given)."""
-
-    entries: list[FeedEntry]
-    cursor: str | None
-    has_more: bool
 
 
 class Base(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.turns import FeedEnd, ReadFeed
-from ledgerstone.records.turns import FeedEntry
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
+from ledgerstone.records.feed import FeedEntry
 from tests.oracle.model.rows import TurnRow
 from tests.oracle.model.state import Tx
 

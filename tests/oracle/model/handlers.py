@@ -12,6 +12,7 @@ from ledgerstone.commands import context as context_commands
 from ledgerstone.commands import embeddings as embedding_commands
 from ledgerstone.commands import evidence as evidence_commands
 from ledgerstone.commands import executions as execution_commands
+from ledgerstone.commands import feed as feed_commands
 from ledgerstone.commands import leases as lease_commands
 from ledgerstone.commands import leases as restored_commands
 from ledgerstone.commands import memories as memory_commands
@@ -20,7 +21,6 @@ from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands
 from ledgerstone.commands import transfer as transfer_commands
-from ledgerstone.commands import turns as feed_commands
 from ledgerstone.commands import turns as turn_commands
 from ledgerstone.commands import usage as usage_commands
 from ledgerstone.commands import work as work_commands

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import (
     CountSessions,
@@ -13,7 +14,7 @@ from ledgerstone.commands.sessions import (
     GetSession,
     ListSessions,
 )
-from ledgerstone.commands.turns import FeedEnd, ReadFeed, VerifyStore
+from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.postgres.drivers.port import Texts, to_column
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
@@ -22,9 +23,9 @@ from ledgerstone.engines.session_lists import count_sessions, list_sessions, lis
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.registry import HANDLERS, Handler
 from ledgerstone.handlers.runs import read_run
+from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.turns import FeedEntry
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
 

@@ -11,11 +11,11 @@ import pytest
 
 from ledgerstone import user
 from ledgerstone.api_sync.feed import Following
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.sessions import SweepPurged
-from ledgerstone.commands.turns import FeedEnd, ReadFeed
 from ledgerstone.errors import InvalidValue, StoreClosed
 from ledgerstone.ids import new_id
-from ledgerstone.records.turns import FeedEntry, FeedPage
+from ledgerstone.records.feed import FeedEntry, FeedPage
 from ledgerstone.testing.bed import Bed
 
 WAIT_S = 20.0

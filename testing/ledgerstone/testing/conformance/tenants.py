@@ -15,8 +15,8 @@ from ledgerstone.commands.artifacts import ListArtifacts, Owner
 from ledgerstone.commands.blobs import CountBlobs, GetBlob, ListAttachments
 from ledgerstone.commands.embeddings import ListEmbeddings, ListSpaces
 from ledgerstone.commands.evidence import LoadEvidence
+from ledgerstone.commands.feed import FeedEnd, ReadFeed
 from ledgerstone.commands.memories import SearchMemories
-from ledgerstone.commands.turns import FeedEnd, ReadFeed
 from ledgerstone.commands.usage import FindBudgets, GetStats, ListBudgets, ListUsage
 from ledgerstone.errors import BlobNotFound, Misuse, NotFound, OutcomeUnknown, SessionNotFound
 from ledgerstone.records.memories import Forget
