@@ -14,12 +14,12 @@ from ledgerstone.handlers.executions import need_execution
 from ledgerstone.handlers.heads import find_head, open_session, save_head
 from ledgerstone.handlers.ready import (
     first_parked,
-    lines_of,
     next_ready,
+    ready_rows,
     settle_claimed,
-    settle_lines,
     settle_queues,
     settle_ready,
+    settle_rows,
 )
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import bury, claimed_rows, end, stored
@@ -50,7 +50,7 @@ async def claim_work(tx: Tx, command: commands.ClaimWork) -> Claim | None:
     wanted = rules.wanted_by(command)
     if not wanted.size:
         return None
-    lines = await lines_of(tx, head)
+    lines = await ready_rows(tx, head)
     choice = await choose_work(tx, head, wanted, lines)
     claim = None
     if wanted.fits(choice.group):
@@ -241,7 +241,7 @@ async def _take(tx: Tx, command: commands.TakeWork, head: Head, line: ReadyRow) 
     lease = rules.grant(granted, command, row.id, tx.now_us)
     choice = await choose_work(tx, granted, rules.wanted_by(claiming), [line])
     if not choice.group:
-        await settle_lines(tx, head, [line])
+        await settle_rows(tx, head, [line])
         return None
     save_head(tx, granted)
     claim = own(tx, granted, choice.group, rules.new_claim(claiming, granted.fence, tx.now_us))

@@ -16,7 +16,7 @@ from ledgerstone.tables.evidence import EVIDENCE
 from ledgerstone.tables.evidence import EvidenceRow as StoredRow
 from ledgerstone.tables.transaction import Tx
 
-Place = tuple[str, str, str]
+ListKey = tuple[str, str, str]
 """Tenant, session and kind of a list."""
 
 
@@ -40,7 +40,7 @@ async def put_mark(
     _put_mark(tx, (tenant, session, kind), mark, created_us, body)
 
 
-def _put_mark(tx: Tx, place: Place, mark: StoredRow | None, created_us: int, body: bytes) -> None:
+def _put_mark(tx: Tx, place: ListKey, mark: StoredRow | None, created_us: int, body: bytes) -> None:
     if mark is None:
         tx.put(EVIDENCE, StoredRow(*place, 0, created_us, body))
     elif mark.body != body:
@@ -104,19 +104,19 @@ async def load_evidence(tx: Tx, query: commands.LoadEvidence) -> list[commands.E
     return [commands.EvidenceRow(*row) for row in rows]
 
 
-async def _last(tx: Tx, place: Place) -> int:
+async def _last(tx: Tx, place: ListKey) -> int:
     rows = await tx.scan_columns(EVIDENCE.primary, ("n",), *place, limit=1, reverse=True)
     return rows[0][0] if rows else 0
 
 
-def _add(tx: Tx, place: Place, last: int, bodies: Sequence[bytes], created_us: int) -> int:
+def _add(tx: Tx, place: ListKey, last: int, bodies: Sequence[bytes], created_us: int) -> int:
     """After the last one; how many there are then."""
     rows = [StoredRow(*place, n, created_us, body) for n, body in enumerate(bodies, last + 1)]
     tx.insert(EVIDENCE, rows)
     return last + len(rows)
 
 
-async def _drop(tx: Tx, place: Place) -> int:
+async def _drop(tx: Tx, place: ListKey) -> int:
     """Remove all documents, but not the mark; how many there were."""
     rows = await tx.scan_columns(EVIDENCE.primary, ("n",), *place, after=(0,))
     for (n,) in rows:

@@ -173,7 +173,7 @@ def erase_node(tx: Tx, row: NodeRow, commitment: bytes) -> None:
     tx.put(NODES, erased)
 
 
-class Place(NamedTuple):
+class PathNode(NamedTuple):
     """A node on a path, without its content."""
 
     ord: int
@@ -256,15 +256,15 @@ async def stretches(tx: Tx, head: Head, leaf: int) -> list[Stretch]:
     return found
 
 
-async def places_above(tx: Tx, head: Head, leaf: int, stop: int) -> list[Place]:
+async def places_above(tx: Tx, head: Head, leaf: int, stop: int) -> list[PathNode]:
     """The path from a leaf down to, but without, an ord; newest first."""
-    found: list[Place] = []
+    found: list[PathNode] = []
     for stretch in await stretches(tx, head, leaf) if leaf > stop else ():
         first = max(stretch.first, stop + 1)
         rows = await columns_between(
-            tx, head.number, Place._fields, first, stretch.last, reverse=True
+            tx, head.number, PathNode._fields, first, stretch.last, reverse=True
         )
-        found += [Place(*row) for row in rows]
+        found += [PathNode(*row) for row in rows]
         if stretch.first <= stop:
             break
     return found

@@ -10,7 +10,12 @@ from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.nodes import USER
 from ledgerstone.handlers.notes import split_refs
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.verify_history import Check, begin_check, check_amendments, check_turns
+from ledgerstone.handlers.verify_history import (
+    SessionCheck,
+    begin_check,
+    check_amendments,
+    check_turns,
+)
 from ledgerstone.records.reports import Verified
 from ledgerstone.records.runs import Run
 from ledgerstone.records.turns import Checkpoint
@@ -57,7 +62,7 @@ async def verify_session(tx: Tx, query: VerifySession) -> Verified:
     )
 
 
-async def check_values(tx: Tx, check: Check) -> None:
+async def check_values(tx: Tx, check: SessionCheck) -> None:
     """Every value fits its name, and everything that is pointed at is there."""
     present, after = set[str](), ""
     while rows := await tx.scan(CONTENTS.primary, check.number, after=(after,), limit=_PAGE_VALUES):
@@ -76,7 +81,7 @@ async def check_values(tx: Tx, check: Check) -> None:
         check.defect("reference", digest, "points at a value that is not there")
 
 
-def _checkpoint_refs(check: Check) -> set[str]:
+def _checkpoint_refs(check: SessionCheck) -> set[str]:
     head, history = check.head, check.history
     unknown = history.copied and history.checkpoint is None
     if head.checkpoint != history.checkpoint and not unknown:
@@ -97,7 +102,7 @@ def _checkpoint_refs(check: Check) -> set[str]:
     return {ref for ref in refs if ref is not None}
 
 
-async def check_head(tx: Tx, check: Check) -> None:
+async def check_head(tx: Tx, check: SessionCheck) -> None:
     """Revision, counters, ledger, times, documents, leaves."""
     head, history, places = check.head, check.history, check.places
     if head.revision != history.revision or head.link != history.link:
@@ -116,7 +121,7 @@ async def check_head(tx: Tx, check: Check) -> None:
         _check_main(check)
 
 
-def _check_times(check: Check) -> None:
+def _check_times(check: SessionCheck) -> None:
     """The last change was the last commit, or a later one that was no commit."""
     updated_us, committed_us = check.head.updated_us, check.history.committed_us
     if updated_us not in (committed_us, check.head.touched_us):
@@ -125,7 +130,7 @@ def _check_times(check: Check) -> None:
         check.defect("head", "recency", "the list of sessions has another time")
 
 
-def _check_documents(check: Check) -> None:
+def _check_documents(check: SessionCheck) -> None:
     history = check.history
     for name in ("config", "frames"):
         body = check.documents.get(name)
@@ -142,7 +147,7 @@ def _check_documents(check: Check) -> None:
         check.defect("document", "state", "not the sum of what the turns set")
 
 
-async def _check_leaves(tx: Tx, check: Check) -> bool:
+async def _check_leaves(tx: Tx, check: SessionCheck) -> bool:
     """Whether every branch stands at a node that is there."""
     head, history = check.head, check.history
     rows = {row.name: row.leaf for row in await tx.scan(BRANCHES.primary, check.number)}
@@ -163,7 +168,7 @@ async def _check_leaves(tx: Tx, check: Check) -> bool:
     return not lost
 
 
-def _check_main(check: Check) -> None:
+def _check_main(check: SessionCheck) -> None:
     """Tip and counters of main, counted on its path."""
     head = check.head
     live = [one for one in check.path(head.leaf) if one[1].deleted_rev is None]
@@ -177,7 +182,7 @@ def _check_main(check: Check) -> None:
         check.defect("count", "head", f"{head.messages} messages, the path has {messages}")
 
 
-def check_runs(check: Check) -> None:
+def check_runs(check: SessionCheck) -> None:
     """What the session and its nodes say of its runs."""
     head = check.head
     records: dict[str, Run] = {}
@@ -198,7 +203,7 @@ def check_runs(check: Check) -> None:
     _check_pointers(check, records)
 
 
-def _check_pointers(check: Check, records: dict[str, Run]) -> None:
+def _check_pointers(check: SessionCheck, records: dict[str, Run]) -> None:
     """Every write of a record moves them: see rules/run.py."""
     head = check.head
     latest, opened = records.get(head.latest_run or ""), records.get(head.open_run or "")
@@ -215,7 +220,7 @@ def _check_pointers(check: Check, records: dict[str, Run]) -> None:
         check.defect("head", "active_run", "does not fit the status of the open run")
 
 
-async def check_tickets(tx: Tx, check: Check) -> None:
+async def check_tickets(tx: Tx, check: SessionCheck) -> None:
     """The chain vouches for every question, and that none is missing."""
     asked = dict(check.history.tickets)
     for id, body in await tx.scan_columns(TICKETS_BY_SESSION, _BODY, check.number):
@@ -230,7 +235,7 @@ async def check_tickets(tx: Tx, check: Check) -> None:
         check.defect("ticket", f"ticket {id}", "is not there")
 
 
-async def check_executions(tx: Tx, check: Check) -> None:
+async def check_executions(tx: Tx, check: SessionCheck) -> None:
     """The chain vouches for every outcome, and that none is missing; all are counted."""
     finished = dict(check.history.executions)
     sums, readable = usage_rules.NO_CALLS, True
@@ -254,7 +259,7 @@ async def check_executions(tx: Tx, check: Check) -> None:
         check.defect("count", "call_sums", f"{stored}, the executions say {sums}")
 
 
-async def check_usage(tx: Tx, check: Check) -> None:
+async def check_usage(tx: Tx, check: SessionCheck) -> None:
     """The days of usage are the sums of what the turns used."""
     stored: dict[usage_rules.DayKey, UsageDay] = {}
     for row in await tx.scan(USAGE_DAYS.primary, check.number):
@@ -270,7 +275,7 @@ async def check_usage(tx: Tx, check: Check) -> None:
             check.defect("usage", name, "not the sum of what the turns used")
 
 
-async def check_work(tx: Tx, check: Check) -> None:
+async def check_work(tx: Tx, check: SessionCheck) -> None:
     """Every queue with work has its place among those that wait for workers, and no other has."""
     head, least = check.head, dict[str, int]()
     batches = await tx.scan_columns(WORK.primary, ("seq", "queue", "priority"), check.number)
@@ -291,7 +296,7 @@ async def check_work(tx: Tx, check: Check) -> None:
         check.defect("work", f"queue {queue}", "is in the line of workers and has no work")
 
 
-async def check_ended_work(tx: Tx, check: Check) -> None:
+async def check_ended_work(tx: Tx, check: SessionCheck) -> None:
     """Every ended batch is counted in its state, and none was queued after the last one."""
     counted = dict.fromkeys(END_STATES, 0)
     for seq, state in await tx.scan_columns(ENDED_WORK.primary, ("seq", "state"), check.number):

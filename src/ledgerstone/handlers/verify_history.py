@@ -96,7 +96,7 @@ class History(msgspec.Struct):
             self.days[key] = line if old is None else old + line
 
 
-class Place(NamedTuple):
+class CheckedNode(NamedTuple):
     """A node without its content."""
 
     parent: int
@@ -106,7 +106,7 @@ class Place(NamedTuple):
     """In which revision it was hidden; 0 when nobody wrote that down."""
 
 
-class Check(msgspec.Struct):
+class SessionCheck(msgspec.Struct):
     """Grows as the session is walked from its first commit to its last.
 
     `refs` are the values that visible nodes name, `wrote` the first and the last ord of each run,
@@ -122,7 +122,7 @@ class Check(msgspec.Struct):
     turns: int = 0
     nodes: int = 0
     values: int = 0
-    places: dict[int, Place] = {}
+    places: dict[int, CheckedNode] = {}
     erased: set[int] = set()
     refs: set[str] = set()
     wrote: dict[int, tuple[int, int]] = {}
@@ -136,7 +136,7 @@ class Check(msgspec.Struct):
         """Note one."""
         self.defects.append(Defect(self.row.id, kind, where, detail))
 
-    def path(self, leaf: int) -> list[tuple[int, Place]]:
+    def path(self, leaf: int) -> list[tuple[int, CheckedNode]]:
         """The nodes of a path, newest first; it ends where one is missing."""
         found = []
         while (place := self.places.get(leaf)) is not None:
@@ -145,7 +145,7 @@ class Check(msgspec.Struct):
         return found
 
 
-async def begin_check(tx: Tx, tenant: str, session: str) -> Check | None:
+async def begin_check(tx: Tx, tenant: str, session: str) -> SessionCheck | None:
     """What the checks of a session have in common; None for an unknown session."""
     found = await find_session(tx, tenant, session)
     if found is None:
@@ -154,7 +154,7 @@ async def begin_check(tx: Tx, tenant: str, session: str) -> Check | None:
     documents = {one.name: one.body for one in await tx.scan(DOCUMENTS.primary, row.number)}
     runs = await tx.scan(RUNS.primary, row.number)
     history = History(forgotten=_forgotten(documents.get(FORGOTTEN)))
-    return Check(row, head, documents, runs, {run.n: run.id for run in runs}, history)
+    return SessionCheck(row, head, documents, runs, {run.n: run.id for run in runs}, history)
 
 
 def _forgotten(document: bytes | None) -> int:
@@ -169,7 +169,7 @@ _PAGE_TURNS = 50
 _LAST_ORD = (1 << ORD_BITS) - 1
 
 
-async def check_turns(tx: Tx, check: Check) -> None:
+async def check_turns(tx: Tx, check: SessionCheck) -> None:
     after = 0
     while turns := await tx.scan(
         TURNS_BY_REVISION, check.number, after=(after,), limit=_PAGE_TURNS
@@ -199,7 +199,7 @@ async def _nodes_of(tx: Tx, number: int, turns: list[TurnRow]) -> list[NodeRow]:
     return await nodes_between(tx, number, max(first, 1), min(last, _LAST_ORD))
 
 
-def _check_turn(check: Check, turn: TurnRow, nodes: list[NodeRow]) -> None:
+def _check_turn(check: SessionCheck, turn: TurnRow, nodes: list[NodeRow]) -> None:
     check.turns += 1
     history, where = check.history, f"turn {turn.id}"
     if turn.revision != history.revision + 1:
@@ -217,7 +217,7 @@ def _check_turn(check: Check, turn: TurnRow, nodes: list[NodeRow]) -> None:
         check.defect("body", where, str(error))
 
 
-def _read_effects(check: Check, turn: TurnRow) -> dict[str, Any]:
+def _read_effects(check: SessionCheck, turn: TurnRow) -> dict[str, Any]:
     try:
         return read_effects(turn.effects, turn.id)
     except Corrupt as error:
@@ -225,7 +225,9 @@ def _read_effects(check: Check, turn: TurnRow) -> dict[str, Any]:
         return {}
 
 
-def _link_of(check: Check, turn: TurnRow, effects: dict[str, Any], nodes: list[NodeRow]) -> bytes:
+def _link_of(
+    check: SessionCheck, turn: TurnRow, effects: dict[str, Any], nodes: list[NodeRow]
+) -> bytes:
     """The link that follows from the link before and from what is stored."""
     return link(
         check.history.link,
@@ -242,7 +244,7 @@ def _link_of(check: Check, turn: TurnRow, effects: dict[str, Any], nodes: list[N
     )
 
 
-def _check_node(check: Check, node: NodeRow) -> None:
+def _check_node(check: SessionCheck, node: NodeRow) -> None:
     where, hidden = f"node {node.id}", node.deleted_us is not None
     check.nodes += 1
     if node.run is not None:
@@ -253,7 +255,7 @@ def _check_node(check: Check, node: NodeRow) -> None:
     elif node.seq != (0 if above is None else above.seq) + 1:
         check.defect("seq", where, f"{node.seq} after {0 if above is None else above.seq}")
     deleted_rev = (node.deleted_rev or 0) if hidden else None
-    check.places[node.ord] = Place(node.parent, node.seq, node.role, deleted_rev)
+    check.places[node.ord] = CheckedNode(node.parent, node.seq, node.role, deleted_rev)
     if node.body is None:
         check.erased.add(node.ord)
         if not hidden:
@@ -264,7 +266,7 @@ def _check_node(check: Check, node: NodeRow) -> None:
     _check_body(check, node, node.body)
 
 
-def _check_body(check: Check, node: NodeRow, body: bytes) -> None:
+def _check_body(check: SessionCheck, node: NodeRow, body: bytes) -> None:
     where = f"node {node.id}"
     try:
         read_meta(node.meta, node.id)
@@ -276,7 +278,7 @@ def _check_body(check: Check, node: NodeRow, body: bytes) -> None:
         check.defect("body", where, str(error))
 
 
-async def check_amendments(tx: Tx, check: Check) -> None:
+async def check_amendments(tx: Tx, check: SessionCheck) -> None:
     """Every amendment is the one that the chain knows, and so is every tombstone."""
     rows = await tx.scan(AMENDMENTS.primary, check.number)
     stored, known = {(row.ord, row.version): row for row in rows}, check.history.amended
