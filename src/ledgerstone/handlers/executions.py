@@ -221,7 +221,11 @@ async def list_executions(tx: Tx, query: commands.ListExecutions) -> list[Execut
 
     index, prefix, limit = _index_for(query, number)
     if index is EXECUTIONS_BY_SESSION and query.unresolved:
-        rows = await fitting(await _started(tx, query.tenant, prefix))
+        # Few have no outcome: they are chosen without the bodies of the rest.
+        places = await tx.scan_columns(EXECUTIONS_BY_SESSION, ("id", "status"), *prefix)
+        keys = [(query.tenant, id) for id, status in places if status == "started"]
+        stored = await tx.get_many(EXECUTIONS, keys)
+        rows = await fitting([row for row in stored if row is not None])
     else:
         rows = await first_fitting(tx, index, prefix, fitting, limit)
     rows.sort(key=_age)
@@ -248,13 +252,6 @@ def _index_for(
     if query.unresolved:
         return EXECUTIONS_STARTED, (query.tenant,), query.limit
     return EXECUTIONS.primary, (query.tenant,), None
-
-
-async def _started(tx: Tx, tenant: str, place: Key) -> list[ExecutionRow]:
-    """A session's executions without an outcome: few, and chosen without the bodies of the rest."""
-    places = await tx.scan_columns(EXECUTIONS_BY_SESSION, ("id", "status"), *place)
-    started = [(tenant, id) for id, status in places if status == "started"]
-    return [row for row in await tx.get_many(EXECUTIONS, started) if row is not None]
 
 
 def _fits(row: ExecutionRow, query: commands.ListExecutions, number: int | None) -> bool:

@@ -43,7 +43,7 @@ from ledgerstone.rules.bodies import (
     visibility_of,
 )
 from ledgerstone.tables.graph import AMENDMENTS
-from ledgerstone.tables.runs import RUNS_BY_ID, RunRow
+from ledgerstone.tables.runs import RUNS_BY_ID
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
 
@@ -312,21 +312,17 @@ async def _run_rows(
     if not query.total:
         return rows, None
     if query.visibility is not None:
-        return rows, await _run_total(tx, head, run, fits)
+        found = await read_between(
+            tx, head.number, COLUMNS, run.first_ord, run.last_ord,
+            lambda row: row[4] == n and fits(row), wanted=None, reverse=False,
+        )  # fmt: skip
+        return rows, len(found)
     columns = ("run", "role", "deleted_us")
     places = await columns_between(tx, head.number, columns, run.first_ord, run.last_ord)
     return rows, sum(
         by == n and role is not None and (query.deleted or deleted_us is None)
         for by, role, deleted_us in places
     )
-
-
-async def _run_total(tx: Tx, head: Head, run: RunRow, fits: Test) -> int:
-    rows = await read_between(
-        tx, head.number, COLUMNS, run.first_ord, run.last_ord,
-        lambda row: row[4] == run.n and fits(row), wanted=None, reverse=False,
-    )  # fmt: skip
-    return len(rows)
 
 
 @handles(commands.CountMessages)

@@ -67,7 +67,9 @@ async def vacuum_session(tx: Tx, command: VacuumSession) -> Vacuumed:
         ords = sorted(loose | {node.ord for node in nodes if _is_erasable(node, command)})
         doomed = await nodes_at(tx, head.number, ords)
         kept = [node for node in nodes if node.deleted_us is None and node.ord not in loose]
-        stale = _stale(notes, kept, command.notes_before_us)
+        ids = {node.id for node in kept}
+        before_us = command.notes_before_us
+        stale = [one for one in notes if one.node not in ids and one.created_us <= before_us]
     refs = [node.refs for node in kept] + [note.refs for note in set(notes).difference(stale)]
     values = await _loose_values(tx, command.session, head, refs)
     if not command.dry_run:
@@ -113,12 +115,6 @@ async def _unreachable(
         and node.ord not in reached
         and (before_us is None or node.created_us <= before_us)
     }
-
-
-def _stale(notes: Iterable[_Note], kept: Iterable[_Outline], before_us: int) -> list[_Note]:
-    """Old notes whose node is not there, or no longer."""
-    ids = {node.id for node in kept}
-    return [note for note in notes if note.node not in ids and note.created_us <= before_us]
 
 
 async def _loose_values(

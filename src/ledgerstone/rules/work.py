@@ -231,18 +231,17 @@ def choose(candidates: Iterable[WorkRow], wanted: Wanted) -> Choice:
 def _belongs(row: WorkRow, group: list[WorkRow], wanted: Wanted) -> bool:
     """Whether the next candidate begins the group, or joins it."""
     if wanted.ids is None:
-        return _joins(group[0], row) if group else _admits(wanted.boundary, row)
+        if not group:
+            return _admits(wanted.boundary, row)
+        first = group[0]
+        kinds = (row.slot, row.delivery, row.merge)
+        return row.merge != NEVER and kinds == ("join", first.delivery, first.merge)
     is_alone = not group or row.slot == "join"
     return row.id in wanted.ids and is_alone and _admits(wanted.boundary, row)
 
 
 def _admits(boundary: Boundary, row: WorkRow) -> bool:
     return boundary == "idle" or row.delivery == "earliest_safe_boundary"
-
-
-def _joins(first: WorkRow, row: WorkRow) -> bool:
-    kinds = (row.slot, row.delivery, row.merge)
-    return row.merge != NEVER and kinds == ("join", first.delivery, first.merge)
 
 
 def claiming_of(command: TakeWork, session: str) -> ClaimWork:
