@@ -28,13 +28,15 @@ MODULES = {
     "claims": "ClaimWork RenewClaim AbandonClaim FailClaim ParkClaim TakeWork",
     "context": "ReadContext FindCompaction",
     "copies": "CopySession",
-    "copy_marks": "MarkCopy IsCopyUnfinished",
     "embeddings": (
         "PutEmbeddings DeleteEmbedding DeleteEmbeddings GetEmbedding ListEmbeddings ListSpaces "
         "ReadVectors ListVectorNames"
     ),
     "evidence": "AppendEvidence SaveEvidence DeleteEvidence LoadEvidence",
-    "executions": "StartExecution FinishExecution RetryExecution GetExecution ListExecutions",
+    "executions": (
+        "StartExecution FinishExecution RetryExecution GetExecution ListExecutions GetRecovery "
+        "ListLost"
+    ),
     "leases": "TakeLease RenewLease ReleaseLease BreakLease GetLease RaiseFences",
     "memories": (
         "PutMemory ChangeMemories DeleteMemory TouchMemory SweepMemories GetMemories "
@@ -44,9 +46,8 @@ MODULES = {
     "node_lists": "ListNodes",
     "node_reads": "GetNode FindNodes ReadPath GetValues ListBranches DiffBranches",
     "notes": "AnnotateNodes DropNotes GetNotes ListDrafts",
-    "purges": "PurgeSession SweepPurged",
+    "purges": "PurgeSession SweepPurged VacuumSession CheckRoots",
     "ready": "PeekWork ExplainWork",
-    "recovery": "GetRecovery ListLost",
     "runs": "PutRun UpdateRun GetRun LatestRun ListRuns GetRunTree",
     "session_reads": (
         "GetSession GetHead GetPicker GetDocument GetDocuments ListSessions CountSessions"
@@ -54,6 +55,7 @@ MODULES = {
     "sessions": (
         "CreateSession PutSession GetOrCreateSession UpdateSession DeleteSession RestoreSession"
     ),
+    "tenants": "MarkCopy IsCopyUnfinished",
     "tickets": "GetTicket ResolveTicket WithdrawTicket ExpireTickets ListTickets",
     "transfer_in": "ImportRows",
     "transfer_out": "ExportTable ExportSessions",
@@ -61,7 +63,6 @@ MODULES = {
     "turns": "CommitTurn",
     "usage": "ListUsage GetStats DeleteUsage SetBudget DropBudget ListBudgets FindBudgets",
     "usage_sums": "SummariseUsage",
-    "vacuum": "VacuumSession CheckRoots",
     "verify": "VerifySession",
     "verify_store": "VerifyStore",
     "work": (

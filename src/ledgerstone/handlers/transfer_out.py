@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from ledgerstone.commands import transfer as commands
 from ledgerstone.commands.transfer import Chunk, Exported, ExportedSessions, Row
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
-from ledgerstone.handlers.copy_marks import UNFINISHED
 from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.tenants import UNFINISHED
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import (
     GIVEN,

@@ -8,8 +8,8 @@ from typing import Any
 from ledgerstone.commands.transfer import IsCopyUnfinished
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.copy_marks import is_copy_unfinished
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.tenants import is_copy_unfinished
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.records.stats import Budget
 from ledgerstone.rules import usage as usage_rules
