@@ -47,6 +47,11 @@ from ledgerstone.tables.usage import CALL_SUMS, CallSumsRow
 _age = attrgetter("created_us", "id")
 
 
+TICKETS_MAX = 10_000
+"""More than any session asks at once; a list needs a limit."""
+_CHUNK_RUNS = 100
+
+
 @handles(commands.StartExecution)
 async def start_execution(tx: Tx, command: commands.StartExecution) -> Execution:
     tenant, fence = command.tenant, command.guard.fence
@@ -274,11 +279,6 @@ def _fits(row: ExecutionRow, query: commands.ListExecutions, number: int | None)
             (query.run_id, row.run),
         )
     )
-
-
-TICKETS_MAX = 10_000
-"""More than any session asks at once; a list needs a limit."""
-_CHUNK_RUNS = 100
 
 
 @handles(GetRecovery)

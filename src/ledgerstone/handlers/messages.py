@@ -47,6 +47,8 @@ from ledgerstone.tables.runs import RUNS_BY_ID
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
 
+Test: TypeAlias = Callable[[Row], bool]
+
 
 class Patch(NamedTuple):
     """An amendment of a message: everything that differs from its body since it was written."""
@@ -229,9 +231,6 @@ async def get_versions(tx: Tx, query: commands.GetVersions) -> list[Message]:
     (original,) = await _messages(tx, head, query.session, [row], {})
     patches = await _patches(tx, head, row[0], row[0]) if head.amended else []
     return [original, *(_amended(original, row[7], patch) for patch in patches)]
-
-
-Test: TypeAlias = Callable[[Row], bool]
 
 
 @handles(commands.ListMessages)

@@ -39,6 +39,9 @@ _SPARSE = 16
 """Numbers are read as one range unless it holds this many times more rows than are asked for."""
 
 
+_creation = attrgetter("created_us", "id")
+
+
 class OpenRun(msgspec.Struct, gc=False):
     """A session's row of a run while it is written to; ords are 0 before its first node.
 
@@ -225,9 +228,6 @@ async def latest_run(tx: Tx, query: LatestRun) -> Run | None:
     if head is None or head.latest_run is None:
         return None
     return await find_run(tx, query.tenant, head.latest_run)
-
-
-_creation = attrgetter("created_us", "id")
 
 
 class _Range(NamedTuple):

@@ -32,6 +32,17 @@ from ledgerstone.tables.sessions import (
 )
 from ledgerstone.tables.transaction import Tx
 
+_COLUMNS = {"updated": "recency", "created": "created_us", "id": "id"}
+_INDEXES = {
+    "recency": SESSIONS_BY_RECENCY,
+    "created_us": SESSIONS_BY_CREATION,
+    "id": SESSIONS_BY_ID,
+}
+_TOP = "\U0010ffff" * 256  # Ids are shorter.
+_PIECE_ROWS = 200
+_SPARE_ROWS = 8
+"""A piece may lose its last rows again, so a little more is read than is asked for."""
+
 
 @handles(commands.GetSession)
 async def get_session(tx: Tx, query: commands.GetSession) -> Session | None:
@@ -97,18 +108,6 @@ async def get_documents(tx: Tx, query: commands.GetDocuments) -> dict[str, bytes
     ids = {row.number: row.id for row in rows if row is not None}
     documents = await tx.get_many(DOCUMENTS, [(number, query.name) for number in ids])
     return {ids[one.number]: one.body for one in documents if one is not None}
-
-
-_COLUMNS = {"updated": "recency", "created": "created_us", "id": "id"}
-_INDEXES = {
-    "recency": SESSIONS_BY_RECENCY,
-    "created_us": SESSIONS_BY_CREATION,
-    "id": SESSIONS_BY_ID,
-}
-_TOP = "\U0010ffff" * 256  # Ids are shorter.
-_PIECE_ROWS = 200
-_SPARE_ROWS = 8
-"""A piece may lose its last rows again, so a little more is read than is asked for."""
 
 
 class _Found(NamedTuple):

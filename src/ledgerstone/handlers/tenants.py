@@ -29,6 +29,12 @@ _INDEXES: tuple[Index[Any], ...] = (
 """Sessions, and all that needs no session; each index begins with the tenant."""
 
 
+COPY_MARK = "\x7fcopy"
+"""The stub that says that a copy into the tenant has not ended. No session has such an id; its
+incarnation is UNFINISHED, so that it is never copied itself."""
+UNFINISHED = -1
+
+
 async def list_tenants(tx: Tx) -> list[str]:
     """All tenants that have anything."""
     found: set[str] = set()
@@ -45,12 +51,6 @@ async def _tenants_in(tx: Tx, index: Index[Any]) -> list[str]:
         after = (rows[0][0],)
         found.append(rows[0][0])
     return found
-
-
-COPY_MARK = "\x7fcopy"
-"""The stub that says that a copy into the tenant has not ended. No session has such an id; its
-incarnation is UNFINISHED, so that it is never copied itself."""
-UNFINISHED = -1
 
 
 @handles(MarkCopy)

@@ -29,6 +29,9 @@ from ledgerstone.tables.sessions import DOCUMENTS, Head, SessionRow
 from ledgerstone.tables.table import ORD_BITS
 from ledgerstone.tables.transaction import Tx
 
+_PAGE_TURNS = 50
+_LAST_ORD = (1 << ORD_BITS) - 1
+
 
 class History(msgspec.Struct):
     """What a session must look like after the turns that were added.
@@ -163,10 +166,6 @@ def _forgotten(document: bytes | None) -> int:
         return 0 if document is None else int(decode_json(document)["revision"])
     except (ValueError, TypeError, KeyError):
         return 0  # The checksum of the row does not fit then.
-
-
-_PAGE_TURNS = 50
-_LAST_ORD = (1 << ORD_BITS) - 1
 
 
 async def check_turns(tx: Tx, check: SessionCheck) -> None:

@@ -57,6 +57,9 @@ Owner: TypeAlias = tuple[str, str]
 """Tenant and session."""
 
 
+_FIELDS = len(rules.WorkRow.__struct_fields__)
+
+
 def end(
     tx: Tx, of: Owner, head: Head, rows: Sequence[rules.WorkRow], state: EndState, reason: str
 ) -> None:
@@ -161,9 +164,6 @@ async def prune_work(tx: Tx, command: commands.PruneWork) -> int:
         if not left:
             break
     return command.limit - left
-
-
-_FIELDS = len(rules.WorkRow.__struct_fields__)
 
 
 def stored(tx: Tx, head: Head, row: rules.WorkRow) -> StoredRow:

@@ -12,6 +12,11 @@ from msgspec.structs import force_setattr
 TRACE_SCHEMA = "ledgerstone.trace_event.v1"
 
 
+REPORT_SCHEMA = "ledgerstone.verification_report.v1"
+CheckStatus = Literal["passed", "failed", "needs_review", "skipped"]
+CHECK_STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
+
+
 class TraceEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event. Kinds: tool_execution, program_execution, span, or the caller's own."""
 
@@ -35,12 +40,6 @@ class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     event: TraceEvent
     created_us: int
-
-
-REPORT_SCHEMA = "ledgerstone.verification_report.v1"
-
-CheckStatus = Literal["passed", "failed", "needs_review", "skipped"]
-CHECK_STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -24,6 +24,9 @@ decode_body = msgspec.json.Decoder(MessageBody).decode
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
+_manifests = msgspec.json.Decoder(Checkpoint)
+
+
 def read_body(data: bytes, where: str) -> MessageBody:
     """A stored message body."""
     try:
@@ -131,9 +134,6 @@ def read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> Mes
     except (ValueError, AttributeError, TypeError, msgspec.ValidationError) as error:
         raise Corrupt("nodes", where, "body", str(error)) from None
     return msgspec.structs.replace(body, parts=[read_part(part) for part in parts])
-
-
-_manifests = msgspec.json.Decoder(Checkpoint)
 
 
 def checkpoint_refs(session: str, ref: str | None, data: bytes | None) -> set[str]:

@@ -21,7 +21,7 @@ Condition: TypeAlias = tuple[tuple[str, ...], str, Any]
 
 CONDITIONS_MAX = 32
 SEGMENTS_MAX = 8
-_SEGMENT = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _FIELD = "filter"
 _ABSENT: Any = object()
 
@@ -100,7 +100,7 @@ def _path(path: object) -> tuple[str, ...]:
     if not isinstance(path, str):
         raise InvalidValue(_FIELD, f"paths are texts, got {type(path).__name__}")
     segments = tuple(path.split("."))
-    if len(segments) > SEGMENTS_MAX or not all(map(_SEGMENT.match, segments)):
+    if len(segments) > SEGMENTS_MAX or not all(map(_NAME.match, segments)):
         raise InvalidValue(
             _FIELD,
             f"a path is up to {SEGMENTS_MAX} names of letters, digits and _ with dots between,"
@@ -158,9 +158,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-_KEY = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
-
-
 def check_filter(value: object, field: str) -> dict[str, Any] | None:
     """A subset filter, or InvalidValue: keys come from a closed grammar."""
     if value is None:
@@ -168,7 +165,7 @@ def check_filter(value: object, field: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise InvalidValue(field, f"an object expected, got {type(value).__name__}")
     for key in value:
-        if not isinstance(key, str) or not _KEY.match(key):
+        if not isinstance(key, str) or not _NAME.match(key):
             raise InvalidValue(field, f"filter keys are letters, digits and _, got {key!r:.70}")
     check_json(value, field)
     return value

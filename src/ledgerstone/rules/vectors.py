@@ -21,6 +21,10 @@ DIMENSIONS_MAX = 65_536
 FLOAT_BYTES = 4
 
 
+KIND = "embedding"
+"""The vectors that callers put themselves."""
+
+
 @cache
 def layout(dimension: int) -> Struct:
     """So many little-endian 32-bit floats."""
@@ -78,10 +82,6 @@ def other_dimension(model: str, fixed: int, given: int) -> InvalidValue:
     name = f"model {model!r}" if model else "the unnamed model"
     unit = "dimension" if fixed == 1 else "dimensions"
     return InvalidValue("vector", f"{name} has {fixed} {unit}, this vector has {given}")
-
-
-KIND = "embedding"
-"""The vectors that callers put themselves."""
 
 
 def added(space: Space | None, model: str, vector: bytes, replaced: bool) -> Space:
