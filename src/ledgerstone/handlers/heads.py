@@ -33,6 +33,12 @@ async def find_session(tx: Tx, tenant: str, id: str) -> tuple[SessionRow, Head] 
     return row, replace(head)
 
 
+async def number_of(tx: Tx, tenant: str, session: str) -> int | None:
+    """The number of a session, for who needs nothing else of it; None when there is none."""
+    row = await tx.find(SESSIONS_BY_ID, tenant, session)
+    return None if row is None else row.number
+
+
 async def find_head(tx: Tx, tenant: str, session: str) -> Head | None:
     """A private copy of the head; None for an unknown or purged session."""
     found = await find_session(tx, tenant, session)

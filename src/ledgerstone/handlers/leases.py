@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ledgerstone.commands import leases as commands
 from ledgerstone.commands.leases import RaiseFences
-from ledgerstone.handlers.heads import find_head, need_head, open_session, save_head
+from ledgerstone.handlers.heads import find_head, need_head, number_of, open_session, save_head
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.leases import Lease
@@ -91,8 +91,8 @@ async def raise_fences(tx: Tx, command: RaiseFences) -> int:
     if command.session is None:
         keys = await tx.scan_columns(SESSIONS_BY_ID, ("number",), tenant)
     else:
-        session = await tx.find(SESSIONS_BY_ID, tenant, command.session)
-        keys = [] if session is None else [(session.number,)]
+        number = await number_of(tx, tenant, command.session)
+        keys = [] if number is None else [(number,)]
     raised = 0
     for stored in await tx.get_many(HEADS, keys):
         if stored is not None:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ledgerstone.commands.nodes import ListNodes
+from ledgerstone.handlers.heads import number_of
 from ledgerstone.handlers.node_reads import AnyNode, NodeContent, nodes_of, of_tenant
 from ledgerstone.handlers.nodes import (
     Row,
@@ -13,7 +14,6 @@ from ledgerstone.handlers.nodes import (
     nodes_at,
     read_between,
 )
-from ledgerstone.handlers.notes import number_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE, Node
 from ledgerstone.rules.bodies import read_meta

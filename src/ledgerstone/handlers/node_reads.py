@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import BranchNotFound
-from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.heads import find_head, need_head, number_of
 from ledgerstone.handlers.messages import with_parents
 from ledgerstone.handlers.nodes import (
     COLUMNS,
@@ -23,7 +23,7 @@ from ledgerstone.handlers.nodes import (
     stretches,
     tip_of,
 )
-from ledgerstone.handlers.notes import notes_of, number_of, split_refs, values_of
+from ledgerstone.handlers.notes import notes_of, split_refs, values_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.runs import run_names
 from ledgerstone.handlers.sessions import named_branches

@@ -8,23 +8,17 @@ from typing import Literal, TypeAlias
 from ledgerstone.codec import decode_json, sha256
 from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.heads import find_head, open_session
+from ledgerstone.handlers.heads import find_head, number_of, open_session
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.nodes import Note
 from ledgerstone.rules.bodies import read_any
 from ledgerstone.tables.graph import CONTENTS, NOTES, NOTES_DRAFTS, ContentRow, NoteRow
-from ledgerstone.tables.sessions import SESSIONS_BY_ID, Head
+from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.transaction import Tx
 
 DIGEST_CHARS = 64
 NoteMode: TypeAlias = Literal["keep_note", "replace_note"]
-
-
-async def number_of(tx: Tx, tenant: str, session: str) -> int | None:
-    """The number of a session, for who needs nothing else of it; None when there is none."""
-    row = await tx.find(SESSIONS_BY_ID, tenant, session)
-    return None if row is None else row.number
 
 
 @handles(commands.AnnotateNodes)

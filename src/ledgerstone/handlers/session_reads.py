@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import sessions as commands
 from ledgerstone.commands.sessions import SessionFilter
-from ledgerstone.handlers.heads import descendants, find_head, find_session
+from ledgerstone.handlers.heads import descendants, find_head, find_session, number_of
 from ledgerstone.handlers.nodes import id_at, node_at
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.sessions import named_branches, session_of
@@ -96,8 +96,8 @@ async def get_picker(tx: Tx, query: commands.GetPicker) -> Picker | None:
 
 @handles(commands.GetDocument)
 async def get_document(tx: Tx, query: commands.GetDocument) -> bytes | None:
-    row = await tx.find(SESSIONS_BY_ID, query.tenant, query.session)
-    document = None if row is None else await tx.get(DOCUMENTS, row.number, query.name)
+    number = await number_of(tx, query.tenant, query.session)
+    document = None if number is None else await tx.get(DOCUMENTS, number, query.name)
     return None if document is None else document.body
 
 

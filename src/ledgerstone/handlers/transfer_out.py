@@ -274,7 +274,7 @@ async def _rows(tx: Tx, span: Span, table: str, after: Row | None, limit: int) -
 
 async def _nodes(tx: Tx, span: Span, table: str, after: Row | None, limit: int) -> list[Row]:
     """Nodes; their runs by id, and what is not stored to save room is said."""
-    rows = await _nodes_of_sessions(tx, span, after, limit)
+    rows = await _rows(tx, span, table, after, limit)
     runs = sorted((row[0], row[7]) for row in rows if row[7] is not None)
     if not runs:
         return [_node(row, None) for row in rows]
@@ -287,15 +287,6 @@ async def _nodes(tx: Tx, span: Span, table: str, after: Row | None, limit: int) 
     )
     names = {(number, n): id for number, n, id in found}
     return [_node(row, names.get((row[0], row[7]))) for row in rows]
-
-
-async def _nodes_of_sessions(tx: Tx, span: Span, after: Row | None, limit: int) -> list[Row]:
-    """The one look at nodes of several sessions at once; in the columns of the canonical form."""
-    columns = ("number", *TABLES["nodes"].columns[1:])
-    low, high = span.bounds
-    return await tx.scan_columns(
-        graph.NODES.primary, columns, after=after or low, before=high, limit=limit
-    )
 
 
 def _node(row: Row, run: str | None) -> Row:

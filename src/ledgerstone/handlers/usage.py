@@ -16,7 +16,7 @@ from msgspec.structs import astuple, replace
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import usage as commands
 from ledgerstone.handlers.commits import Commit
-from ledgerstone.handlers.heads import find_head, save_head
+from ledgerstone.handlers.heads import find_head, number_of, save_head
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.usage_sums import TurnUsage, day_pages, usage_page
 from ledgerstone.handlers.work import wake
@@ -214,8 +214,8 @@ async def _sessions_of(tx: Tx, tenant: str, budget: Budget) -> list[int] | None:
     if budget.scope == "tenant":
         return None
     if budget.scope == "session":
-        row = await tx.find(SESSIONS_BY_ID, tenant, subject)
-        return [] if row is None else [row.number]
+        number = await number_of(tx, tenant, subject)
+        return [] if number is None else [number]
     rows = await tx.scan_columns(SESSIONS_BY_USER, ("number",), tenant, subject)
     return [number for (number,) in rows]
 
