@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import force_setattr, replace
 
 from ledgerstone import ids
-from ledgerstone.api.handle import AsyncHandle, told
+from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import pause
 from ledgerstone.commands import Guard
 from ledgerstone.commands.leases import GetLease, ReleaseLease, TakeLease
@@ -26,6 +26,7 @@ from ledgerstone.ports.backend import Joining
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules.chain import turn_hash
+from ledgerstone.rules.outcomes import told
 
 REPEATS_MAX = 3
 REPEAT_PAUSE_S = 0.02

@@ -24,6 +24,7 @@ from ledgerstone.errors import (
 from ledgerstone.intake import checks, cursors
 from ledgerstone.ports.backend import Backend, Grouping
 from ledgerstone.records.sessions import Page
+from ledgerstone.rules.outcomes import told
 
 A = TypeVar("A")
 Missing: TypeAlias = Literal["empty", "raise"]
@@ -143,13 +144,6 @@ class AsyncHandle:
             return None
         self.equipment.close()
         return backend
-
-
-def told(error: OutcomeUnknown, command: Command[Any]) -> OutcomeUnknown:
-    """The error as the caller of a write gets it."""
-    from ledgerstone.rules import outcomes  # Here: it knows every command, and is rarely needed.
-
-    return outcomes.told(error, command)
 
 
 def session_of(query: Any) -> str:

@@ -1,4 +1,7 @@
-"""Writes whose answer was lost: what the caller is told, and how each is repeated safely."""
+"""Writes whose answer was lost: what the caller is told, and how each is repeated safely.
+
+Commands are known by their names here: nothing may have to be imported when an answer is lost.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from ledgerstone.commands import Command
-from ledgerstone.commands.embeddings import PutEmbeddings
-from ledgerstone.commands.executions import StartExecution
-from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.errors import OutcomeUnknown
 
 COMMIT = (
@@ -98,29 +98,33 @@ EMBEDDINGS = (
     "embeddings.iter which of them are there"
 )
 
-IDS = {
-    "session.id": "CreateSession PutSession GetOrCreateSession",
-    "batch": "CancelWork ReplayWork DropDead",
-    "claim": "ClaimWork TakeWork RenewClaim AbandonClaim FailClaim ParkClaim",
-    "turn": "CommitTurn",
-    "target.id": "CopySession",
-    "owner": "TakeLease",
-    "run.id": "PutRun",
-    "finish.id": "FinishExecution",
-    "batch.id": "EnqueueWork",
-    "artifact.id": "PutArtifact",
-    "embeddings.id": "PutEmbeddings",
-    "key": "AppendEvidence",
-    "budget.id": "SetBudget",
+IDS: dict[str, str] = {
+    "CommitTurn": "turn",
+    "CreateSession": "session.id",
+    "PutSession": "session.id",
+    "GetOrCreateSession": "session.id",
+    "CopySession": "target.id",
+    "TakeLease": "owner",
+    "PutRun": "run.id",
+    "FinishExecution": "finish.id",
+    "EnqueueWork": "batch.id",
+    **dict.fromkeys(("CancelWork", "ReplayWork", "DropDead"), "batch"),
+    **dict.fromkeys(
+        ("ClaimWork", "TakeWork", "RenewClaim", "AbandonClaim", "FailClaim", "ParkClaim"), "claim"
+    ),
+    "PutArtifact": "artifact.id",
+    "PutEmbeddings": "embeddings.id",
+    "AppendEvidence": "key",
+    "SetBudget": "budget.id",
 }
 """Where a command has the id by which the same call is known again, if not in `id`."""
-SESSIONS = {
-    "session.id": "CreateSession PutSession",
-    "id": "UpdateSession DeleteSession RestoreSession PurgeSession",
-    "source": "CopySession",
-    "run.session": "PutRun",
-    "batch.session": "EnqueueWork",
-    "owner.session": "PutArtifact DeleteArtifacts",
+SESSIONS: dict[str, str] = {
+    **dict.fromkeys(("CreateSession", "PutSession"), "session.id"),
+    **dict.fromkeys(("UpdateSession", "DeleteSession", "RestoreSession", "PurgeSession"), "id"),
+    "CopySession": "source",
+    "PutRun": "run.session",
+    "EnqueueWork": "batch.session",
+    **dict.fromkeys(("PutArtifact", "DeleteArtifacts"), "owner.session"),
 }
 """Where a command names its session, if not in `session`."""
 
@@ -128,13 +132,15 @@ SESSIONS = {
 def told(error: OutcomeUnknown, command: Command[Any]) -> OutcomeUnknown:
     """The error as the caller of a write gets it; a backend may give one error to many callers."""
     id, turn = _found(command, IDS, "id"), None
-    step = NEXT_STEPS.get(type(command).__name__, LOOK)
-    if isinstance(command, CommitTurn):
-        turn = command.turn
-        step += BY_KIND.get(command.kind, "")
-    elif isinstance(command, StartExecution) and command.once:
+    given: Any = command
+    name = type(command).__name__
+    step = NEXT_STEPS.get(name, LOOK)
+    if name == "CommitTurn":
+        turn = given.turn
+        step += BY_KIND.get(given.kind, "")
+    elif name == "StartExecution" and given.once:
         step = ONCE
-    elif isinstance(command, PutEmbeddings) and id is None:
+    elif name == "PutEmbeddings" and id is None:
         step = EMBEDDINGS
     session = _found(command, SESSIONS, "session")
     made = OutcomeUnknown(
@@ -155,11 +161,9 @@ def lost_answers(command: Command[Any]) -> Iterator[None]:
 
 def _found(command: Command[Any], paths: dict[str, str], usual: str) -> str | None:
     """The text at the path of the command's kind; None where there is none."""
-    name = type(command).__name__
-    path = next((path for path, names in paths.items() if name in names.split()), usual)
     found: Any = command
-    for field in path.split("."):
+    for name in paths.get(type(command).__name__, usual).split("."):
         if isinstance(found, tuple):
             found = found[0] if len(found) == 1 else None
-        found = getattr(found, field, None)
+        found = getattr(found, name, None)
     return found if isinstance(found, str) else None
