@@ -17,7 +17,6 @@ from ledgerstone.handlers.heads import find_head, part_from_children, save_head
 from ledgerstone.handlers.nodes import (
     columns_between,
     erase_node,
-    hide_node,
     nodes_at,
     row_commitment,
 )
@@ -274,14 +273,11 @@ async def _erase(tx: Tx, head: Head, doomed: Sequence[NodeRow]) -> None:
     live = head.live
     for row in doomed:
         commitment = row_commitment(row, None if row.run is None else names.get(row.run))
-        blank = replace(
-            row, role=None, kind="", label="", run=None, format=None, refs=None, created_us=0
-        )
+        hidden = row
         if row.deleted_us is None:
-            hide_node(tx, row, tx.now_us, head.revision)
-            blank = replace(blank, deleted_us=tx.now_us, deleted_rev=head.revision)
+            hidden = replace(row, deleted_us=tx.now_us, deleted_rev=head.revision)
             head.live -= 1
-        erase_node(tx, blank, commitment)
+        erase_node(tx, hidden, commitment)
     if head.amended and doomed:
         ords = {row.ord for row in doomed}
         for version in await tx.scan(AMENDMENTS.primary, head.number):
