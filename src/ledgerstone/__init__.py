@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ledgerstone.records.artifacts import Artifact, Quota
     from ledgerstone.records.context import Prune
     from ledgerstone.records.decisions import Decision
+    from ledgerstone.records.evidence import Check, Report, TraceEvent
     from ledgerstone.records.executions import Execution
     from ledgerstone.records.memories import Forget, Memory, Remember
     from ledgerstone.records.messages import (
@@ -85,9 +86,7 @@ if TYPE_CHECKING:
     from ledgerstone.records.runs import Run, RunInput, RunOutput
     from ledgerstone.records.sessions import Session
     from ledgerstone.records.tickets import Ticket
-    from ledgerstone.records.traces import TraceEvent
     from ledgerstone.records.usage import Cost, Usage
-    from ledgerstone.records.verification import Check, Report
     from ledgerstone.rules.prices import Price, Prices
 
 # `ledgerstone.testing` is a distribution of its own: in an editable install it lies elsewhere.
@@ -197,6 +196,7 @@ _MODULES = {
     "records.artifacts": "Artifact Quota",
     "records.context": "Prune",
     "records.decisions": "Decision",
+    "records.evidence": "Check Report TraceEvent",
     "records.executions": "Execution",
     "records.memories": "Forget Memory Remember",
     "records.messages": "Message assistant message system tool_call tool_result user",
@@ -204,9 +204,7 @@ _MODULES = {
     "records.runs": "Run RunInput RunOutput",
     "records.sessions": "Session",
     "records.tickets": "Ticket",
-    "records.traces": "TraceEvent",
     "records.usage": "Cost Usage",
-    "records.verification": "Check Report",
     "rules.prices": "Price Prices",
 }
 """The names that are imported on first use, by module: those of the TYPE_CHECKING block."""

@@ -9,8 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledgerstone.commands.artifacts import NewArtifact, Owner, PutArtifact, SaveArtifacts
-from ledgerstone.commands.attachments import RecordIntent
-from ledgerstone.commands.blobs import BeginUpload, CondemnUpload, FinishUpload
+from ledgerstone.commands.blobs import BeginUpload, CondemnUpload, FinishUpload, RecordIntent
 from ledgerstone.commands.embeddings import DeleteEmbedding, NewEmbedding, PutEmbeddings
 from ledgerstone.commands.evidence import AppendEvidence, SaveEvidence
 from ledgerstone.commands.executions import Finish, FinishExecution, StartExecution

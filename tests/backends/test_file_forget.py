@@ -15,7 +15,7 @@ import pytest
 from ledgerstone import Store, user
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command
-from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
+from ledgerstone.commands.blobs import ForgetAttachment, RecordIntent
 from ledgerstone.commands.evidence import AppendEvidence, LoadEvidence
 from ledgerstone.commands.memories import NewMemory, PutMemory
 from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurged

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from ledgerstone.commands import Command
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.commands.sessions import (
     CopySession,
     CreateSession,

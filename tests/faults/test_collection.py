@@ -14,8 +14,15 @@ import pytest
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.attachments import ForgetAttachment, ListAttachments, RecordIntent
-from ledgerstone.commands.blobs import CondemnUpload, DropBlob, ListUnreferenced, ListUploads
+from ledgerstone.commands.blobs import (
+    CondemnUpload,
+    DropBlob,
+    ForgetAttachment,
+    ListAttachments,
+    ListUnreferenced,
+    ListUploads,
+    RecordIntent,
+)
 from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.ports.backend import Backend
 from ledgerstone.ports.blobs import BlobPlace

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RULE_MARKER, RuleBasedStateMachine, rule
 
 from ledgerstone.clock import ManualClock
-from ledgerstone.commands.attachments import (
+from ledgerstone.commands.blobs import (
     CommitAttachments,
     ForgetAttachment,
     ListAttachments,

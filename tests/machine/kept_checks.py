@@ -6,8 +6,14 @@ from typing import Any
 
 from ledgerstone.commands import Query
 from ledgerstone.commands.artifacts import ListArtifacts
-from ledgerstone.commands.attachments import ListAttachments
-from ledgerstone.commands.blobs import CountBlobs, GetBlob, ListBlobs, ListUnreferenced, ListUploads
+from ledgerstone.commands.blobs import (
+    CountBlobs,
+    GetBlob,
+    ListAttachments,
+    ListBlobs,
+    ListUnreferenced,
+    ListUploads,
+)
 from ledgerstone.commands.embeddings import ListEmbeddings, ListSpaces, ReadVectors
 from ledgerstone.commands.evidence import LoadEvidence
 from ledgerstone.commands.executions import ListExecutions

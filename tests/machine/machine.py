@@ -29,13 +29,7 @@ from ledgerstone.commands.sessions import (
     SweepPurged,
 )
 from ledgerstone.commands.transfer import MarkCopy
-from ledgerstone.commands.turns import (
-    BranchMove,
-    CommitTurn,
-    ListTurns,
-    VerifySession,
-    VerifyStore,
-)
+from ledgerstone.commands.turns import BranchMove, CommitTurn, ListTurns, VerifySession, VerifyStore
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.sessions import Session

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ledgerstone.commands import Query
-from ledgerstone.commands.attachments import (
+from ledgerstone.commands.blobs import (
     GetAttachment,
     ListAttachments,
     ListUncommitted,

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from ledgerstone.codec import encode_json
 from ledgerstone.commands import Command
-from ledgerstone.commands.attachments import ForgetAttachment, RecordIntent
-from ledgerstone.commands.leases import BreakLease, TakeLease
+from ledgerstone.commands.blobs import ForgetAttachment, RecordIntent
+from ledgerstone.commands.leases import BreakLease, RaiseFences, TakeLease
 from ledgerstone.commands.nodes import AnnotateNodes, DropNotes, NewValue, VacuumSession
-from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.runs import PutRun
 from ledgerstone.commands.sessions import (
     CopySession,

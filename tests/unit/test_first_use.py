@@ -85,8 +85,10 @@ def test_a_program_imports_what_it_uses(program: str, most: int, tmp_path: Path)
 def all_kinds() -> set[type]:
     for module in pkgutil.iter_modules(commands.__path__, "ledgerstone.commands."):
         importlib.import_module(module.name)
-    direct: list[type] = [*Command.__subclasses__(), *Query.__subclasses__()]
-    return {kind for kind in direct if kind.__module__.startswith("ledgerstone.commands.")}
+    kinds: list[type] = [Command, Query]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    return {kind for kind in kinds if kind.__module__.startswith("ledgerstone.commands.")}
 
 
 def test_the_table_of_handlers_names_each_command_and_its_module_once() -> None:

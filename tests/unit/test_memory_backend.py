@@ -10,7 +10,7 @@ import pytest
 
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.attachments import CommitAttachments
+from ledgerstone.commands.blobs import CommitAttachments
 from ledgerstone.commands.sessions import CreateSession, GetHead, GetSession
 from ledgerstone.commands.work import CountWork, InterruptWork, ListEnded, ListPrunable, PruneWork
 from ledgerstone.engines.memory.backend import MemoryBackend, open_memory
@@ -118,7 +118,8 @@ def test_threads_share_it_one_command_at_a_time() -> None:
 def _kinds(root: Any) -> set[type]:
     """The commands of the package, not those that a test made for itself."""
     made: list[type] = root.__subclasses__()
-    return {kind for kind in made if kind.__module__.startswith("ledgerstone.commands.")}
+    below = {kind for one in made for kind in _kinds(one)}
+    return below | {kind for kind in made if kind.__module__.startswith("ledgerstone.commands.")}
 
 
 NEW_WORK: set[type] = {CountWork, InterruptWork, ListEnded, ListPrunable, PruneWork}

@@ -13,7 +13,7 @@ from ledgerstone.errors import Corrupt
 from ledgerstone.records.work import Boundary
 from ledgerstone.rules import work
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.stuck import Situation, Waiting, reasons
+from ledgerstone.rules.stuck import Obstacle, Situation, reasons
 
 NOW = 1_000_000_000
 
@@ -152,7 +152,7 @@ def test_every_reason_in_its_order() -> None:
     head = HeadRow(1, fence=1, owner="o", expires_us=NOW + 9, claimed_us=3, deleted_us=NOW)
     rows = [row(1, claim="c", claim_fence=1, claim_owner="o"), row(2, available_us=NOW + 7)]
     everything = Situation(
-        "s", head, rows, [Waiting("t", 1, 8)], [Waiting("e", 2)], [Waiting("d", 3, None, "why")]
+        "s", head, rows, [Obstacle("t", 1, 8)], [Obstacle("e", 2)], [Obstacle("d", 3, None, "why")]
     )
     found = reasons(everything, NOW)
     assert [one.reason for one in found] == [
@@ -169,4 +169,4 @@ def test_every_reason_in_its_order() -> None:
     assert [
         one.reason for one in reasons(Situation("s", HeadRow(1), rows[:1], [], [], []), NOW)
     ] == ["ready"]
-    assert reasons(Situation("s", head, [], [], [Waiting("e", 2)], []), NOW) == []
+    assert reasons(Situation("s", head, [], [], [Obstacle("e", 2)], []), NOW) == []

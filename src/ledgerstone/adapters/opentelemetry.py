@@ -23,7 +23,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
 from ledgerstone.intake.evidence import trace_of
-from ledgerstone.records.traces import TraceEvent
+from ledgerstone.records.evidence import TraceEvent
 
 try:
     from opentelemetry.sdk.trace import Event, ReadableSpan

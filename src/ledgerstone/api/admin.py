@@ -19,8 +19,8 @@ from ledgerstone.api.sessions import AsyncSessions
 from ledgerstone.api.transfer import AsyncCopy, root_of_tenant, silent
 from ledgerstone.api.transfer import Progress as CopyProgress
 from ledgerstone.clock import US_PER_S
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.commands.nodes import VacuumSession
-from ledgerstone.commands.restored import RaiseFences
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.errors import CopyConflict, CopyDisturbed, Corrupt, InvalidValue
 from ledgerstone.intake import checks

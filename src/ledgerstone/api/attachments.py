@@ -8,14 +8,14 @@ from typing import TypeAlias
 from ledgerstone.api.blob_writing_async import Data, measure
 from ledgerstone.api.blobs import put_blob, upload
 from ledgerstone.api.handle import AsyncHandle, AsyncResource
-from ledgerstone.commands import attachments as commands
+from ledgerstone.commands import blobs as commands
 from ledgerstone.commands.blobs import TouchBlob
 from ledgerstone.errors import BlobNotFound, InvalidValue
 from ledgerstone.intake import blobs as intake
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef, Time
 from ledgerstone.intake.content import id_list
-from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.blobs import Attachment
 
 AttachmentList: TypeAlias = list[Attachment]
 INTENTS_KEPT_S = 86_400

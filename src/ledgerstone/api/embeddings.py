@@ -28,7 +28,7 @@ from ledgerstone.records.embeddings import Embedding, Match
 from ledgerstone.records.memories import Namespace
 from ledgerstone.rules import namespaces
 from ledgerstone.rules.matching import parse_filter
-from ledgerstone.rules.spaces import KIND
+from ledgerstone.rules.vectors import KIND
 
 
 class AsyncEmbeddings(AsyncResource):

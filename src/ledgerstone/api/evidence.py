@@ -14,8 +14,7 @@ from ledgerstone.commands import evidence as commands
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.evidence import REPORTS, TRACES, Form
-from ledgerstone.records.traces import TraceEntry, TraceEvent
-from ledgerstone.records.verification import CHECK_STATUSES, Report, ReportEntry
+from ledgerstone.records.evidence import CHECK_STATUSES, Report, ReportEntry, TraceEntry, TraceEvent
 
 T = TypeVar("T", bound=msgspec.Struct)
 E = TypeVar("E", TraceEntry, ReportEntry)

@@ -17,7 +17,7 @@ from ledgerstone.api.handle import AsyncHandle
 from ledgerstone.api.loop_async import offload
 from ledgerstone.blobs.database import NAME as DATABASE
 from ledgerstone.commands import blobs as commands
-from ledgerstone.commands.attachments import ListUncommitted
+from ledgerstone.commands.blobs import ListUncommitted
 from ledgerstone.commands.memories import SweepMemories
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.errors import NotSupported

@@ -21,9 +21,8 @@ from ledgerstone.intake.compaction import INSTRUCTION, compaction_pair
 from ledgerstone.intake.sessions import ensuring, new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
-from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.turns import TurnCommitted
+from ledgerstone.records.turns import Base, Replaced, TurnCommitted
 
 
 class AsyncMessages(AsyncMessageReads):

@@ -23,10 +23,9 @@ from ledgerstone.intake.sessions import new_session
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, NOTE_MODES, Node, Note
-from ledgerstone.records.replaced import ReplacedGraph
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.turns import Placed
-from ledgerstone.rules.filters import check_filter
+from ledgerstone.records.turns import Placed, ReplacedGraph
+from ledgerstone.rules.matching import check_filter
 
 ORDERS = ("ord", "-ord", "id", "-id")
 PARENT_MISSING = ("error", "root")

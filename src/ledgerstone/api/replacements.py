@@ -24,9 +24,9 @@ from ledgerstone.intake.blobs import all_named
 from ledgerstone.records.leases import AnyLease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import MESSAGE, Node
-from ledgerstone.records.replaced import Base, Replaced, ReplacedGraph
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
+from ledgerstone.records.turns import Base, Replaced, ReplacedGraph
 from ledgerstone.rules.bodies import decode_body
 
 TRIES_MAX = 5

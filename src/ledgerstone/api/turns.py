@@ -19,10 +19,9 @@ from ledgerstone.intake.checks import IdRef, SessionRef
 from ledgerstone.intake.runs import checked_run
 from ledgerstone.intake.sessions import new_session
 from ledgerstone.records.leases import AnyLease
-from ledgerstone.records.replaced import Base, Replaced
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
-from ledgerstone.records.turns import TurnCommitted, TurnInfo
+from ledgerstone.records.turns import Base, Replaced, TurnCommitted, TurnInfo
 
 TurnList: TypeAlias = list[TurnInfo]
 

@@ -11,7 +11,7 @@ from ledgerstone import Cost, Execution, Store
 from ledgerstone.cli.output import moment, plural, print_line, print_table, size, visible
 from ledgerstone.money import in_units
 from ledgerstone.records.artifacts import Artifact
-from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.blobs import Attachment
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.stats import Stats, UsageSum
 

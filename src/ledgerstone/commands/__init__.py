@@ -25,6 +25,26 @@ class Query(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     tenant: str
 
 
+class SessionCommand(Command[A], Generic[A], frozen=True, kw_only=True):
+    """A write of one session."""
+
+    session: str
+
+
+class SessionQuery(Query[A], Generic[A], frozen=True, kw_only=True):
+    """A read of one session."""
+
+    session: str
+
+
+class PageQuery(Query[A], Generic[A], frozen=True, kw_only=True):
+    """A read of one page of a list; `total`: and of how long the list is."""
+
+    limit: int = 50
+    offset: int = 0
+    total: bool = False
+
+
 class Guard(msgspec.Struct, frozen=True, gc=False):
     """Under which ownership and at which revision a write may happen.
 

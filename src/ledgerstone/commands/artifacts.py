@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import Command, Query, SessionCommand, SessionQuery
 from ledgerstone.records.artifacts import Artifact, Quota
 
 
@@ -48,10 +48,9 @@ class PutArtifact(Command[Artifact], frozen=True, kw_only=True):
     quota: Quota | None = None
 
 
-class SaveArtifacts(Command[list[Artifact]], frozen=True, kw_only=True):
+class SaveArtifacts(SessionCommand[list[Artifact]], frozen=True, kw_only=True):
     """Make the set of a session exactly these, in this order. Errors as of PutArtifact."""
 
-    session: str
     artifacts: tuple[NewArtifact, ...]
     quota: Quota | None = None
 
@@ -68,10 +67,8 @@ class DeleteArtifacts(Command[int], frozen=True, kw_only=True):
     id: str | None = None
 
 
-class LoadArtifacts(Query[list[Artifact] | None], frozen=True, kw_only=True):
+class LoadArtifacts(SessionQuery[list[Artifact] | None], frozen=True, kw_only=True):
     """The set of a session, oldest first; None when none was ever saved or put."""
-
-    session: str
 
 
 class GetArtifact(Query[Artifact | None], frozen=True, kw_only=True):

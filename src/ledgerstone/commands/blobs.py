@@ -7,8 +7,8 @@ becomes the blob's row when they are complete, and an upload row again before th
 
 from __future__ import annotations
 
-from ledgerstone.commands import Command, Query
-from ledgerstone.records.blobs import Blob, BlobCounts, Upload
+from ledgerstone.commands import Command, Query, SessionCommand, SessionQuery
+from ledgerstone.records.blobs import Attachment, Blob, BlobCounts, Upload
 
 
 class BeginUpload(Command[Upload], frozen=True, kw_only=True):
@@ -123,7 +123,47 @@ class CountBlobs(Query[BlobCounts], frozen=True, kw_only=True):
     """How many there are."""
 
 
-class CheckRoots(Query[int], frozen=True, kw_only=True):
+class CheckRoots(SessionQuery[int], frozen=True, kw_only=True):
     """How many references a session's live checkpoint has; Corrupt when it cannot be read."""
 
-    session: str
+
+class RecordIntent(SessionCommand[Attachment], frozen=True, kw_only=True):
+    """Remember that bytes will come; a repeated intent keeps the earliest one and any stamp."""
+
+    id: str
+    uri: str
+
+
+class CommitAttachments(SessionCommand[list[Attachment]], frozen=True, kw_only=True):
+    """Stamp attachments as used, outside of a turn; the first stamp of each stays.
+
+    Answers those that are known, as they are now; unknown ones are left out.
+    """
+
+    ids: tuple[str, ...]
+
+
+class ForgetAttachment(SessionCommand[bool], frozen=True, kw_only=True):
+    """Remove the row; False when there was none.
+
+    `before_us`: only an intent that no commit used, made at or before that time.
+    """
+
+    id: str
+    before_us: int | None = None
+
+
+class ListUncommitted(Query[list[Attachment]], frozen=True, kw_only=True):
+    """Never committed and intended at or before `cutoff_us`, oldest first."""
+
+    cutoff_us: int
+
+
+class GetAttachment(SessionQuery[Attachment | None], frozen=True, kw_only=True):
+    """One row, or None."""
+
+    id: str
+
+
+class ListAttachments(SessionQuery[list[Attachment]], frozen=True, kw_only=True):
+    """All of a session, in the order of their intents."""

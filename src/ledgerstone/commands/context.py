@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from ledgerstone.commands import Query
+from ledgerstone.commands import SessionQuery
 from ledgerstone.records.context import CompactionPoint, ContextRows
 
 
-class ReadContext(Query[ContextRows], frozen=True, kw_only=True):
+class ReadContext(SessionQuery[ContextRows], frozen=True, kw_only=True):
     """The newest compaction of a path that has its summary, the tail since, and the systems.
 
     The path ends at `at`, or at the leaf of `branch`. Without a compaction the tail is all of it.
     """
 
-    session: str
     branch: str = "main"
     at: str | None = None
 
 
-class FindCompaction(Query[CompactionPoint | None], frozen=True, kw_only=True):
+class FindCompaction(SessionQuery[CompactionPoint | None], frozen=True, kw_only=True):
     """The newest compaction request of a branch (None: of the session), summary or not.
 
     And, with a branch, whether `tail_start` is a live message of its path. None: no such session
     or branch.
     """
 
-    session: str
     branch: str | None = None
     tail_start: str | None = None

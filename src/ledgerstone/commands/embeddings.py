@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import Command, Query, SessionCommand
 from ledgerstone.records.embeddings import Space, VectorRow
 
 
@@ -34,10 +34,8 @@ class DeleteEmbedding(Command[bool], frozen=True, kw_only=True):
     id: str
 
 
-class DeleteEmbeddings(Command[int], frozen=True, kw_only=True):
+class DeleteEmbeddings(SessionCommand[int], frozen=True, kw_only=True):
     """Remove all of a session; how many went."""
-
-    session: str
 
 
 class GetEmbedding(Query[VectorRow | None], frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import SessionCommand, SessionQuery
 
 Kind = Literal["trace", "report"]
 
@@ -19,37 +19,33 @@ class EvidenceRow(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class AppendEvidence(Command[int], frozen=True, kw_only=True):
+class AppendEvidence(SessionCommand[int], frozen=True, kw_only=True):
     """Add documents at the end; answers how many there are now. SessionDeleted.
 
     `key` makes it repeatable: the same key with the same bodies as the last time adds nothing.
     """
 
-    session: str
     kind: Kind
     bodies: tuple[bytes, ...]
     key: str | None = None
 
 
-class SaveEvidence(Command[int], frozen=True, kw_only=True):
+class SaveEvidence(SessionCommand[int], frozen=True, kw_only=True):
     """Make the list exactly these, in one transaction; an empty list is a list too."""
 
-    session: str
     kind: Kind
     bodies: tuple[bytes, ...]
 
 
-class DeleteEvidence(Command[int], frozen=True, kw_only=True):
+class DeleteEvidence(SessionCommand[int], frozen=True, kw_only=True):
     """Remove the list, as if none had been saved; how many documents went."""
 
-    session: str
     kind: Kind
 
 
-class LoadEvidence(Query[list[EvidenceRow] | None], frozen=True, kw_only=True):
+class LoadEvidence(SessionQuery[list[EvidenceRow] | None], frozen=True, kw_only=True):
     """Documents after place `after` in order; None when no list was ever saved."""
 
-    session: str
     kind: Kind
     after: int = 0
     limit: int | None = None

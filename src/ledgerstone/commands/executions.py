@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands import FREE, Command, Guard, Query, SessionCommand, SessionQuery
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.recovery import Recovery
 
 
-class StartExecution(Command[Execution], frozen=True, kw_only=True):
+class StartExecution(SessionCommand[Execution], frozen=True, kw_only=True):
     """The durable intent. The same id and content again: the first answer, while its lease lives.
 
     Another execution of the same call (or the same ticket) that is resolved is answered instead;
@@ -23,7 +23,6 @@ class StartExecution(Command[Execution], frozen=True, kw_only=True):
     is answered as it stands.
     """
 
-    session: str
     id: str
     call_id: str | None
     tool: str | None
@@ -85,10 +84,8 @@ class ListExecutions(Query[list[Execution]], frozen=True, kw_only=True):
     limit: int | None = None
 
 
-class GetRecovery(Query[Recovery | None], frozen=True, kw_only=True):
+class GetRecovery(SessionQuery[Recovery | None], frozen=True, kw_only=True):
     """What was under way in a session; None when there is no such session."""
-
-    session: str
 
 
 class ListLost(Query[list[Recovery]], frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ class GetMemories(Query[list[Memory | None]], frozen=True, kw_only=True):
 class SearchMemories(Query[list[Memory]], frozen=True, kw_only=True):
     """Values at or below a namespace that match the filter, by namespace and key, after a name.
 
-    `filter` is the parsed filter as canonical JSON (rules/filters.py).
+    `filter` is the parsed filter as canonical JSON (rules/matching.py).
     """
 
     namespace: str = ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import Query, SessionCommand, SessionQuery
 from ledgerstone.records.drafts import DraftRecord
 from ledgerstone.records.messages import Message, Visibility
 from ledgerstone.records.nodes import Branch, Diff, Node, Note
@@ -31,28 +31,26 @@ class NewNote(msgspec.Struct, frozen=True):
     refs: tuple[str, ...] = ()
 
 
-class AnnotateNodes(Command[int], frozen=True, kw_only=True):
+class AnnotateNodes(SessionCommand[int], frozen=True, kw_only=True):
     """Write notes; touches neither head, revision nor fence, and needs no existing node.
 
     Mode keep: the first body of a key stays. Mode replace: the last one wins.
     Answers how many notes were written.
     """
 
-    session: str
     notes: tuple[NewNote, ...]
     values: tuple[NewValue, ...] = ()
     mode: str = "keep"
 
 
-class DropNotes(Command[int], frozen=True, kw_only=True):
+class DropNotes(SessionCommand[int], frozen=True, kw_only=True):
     """Remove the notes of one node whose keys start with `prefix`."""
 
-    session: str
     node: str
     prefix: str
 
 
-class VacuumSession(Command[Vacuumed], frozen=True, kw_only=True):
+class VacuumSession(SessionCommand[Vacuumed], frozen=True, kw_only=True):
     """Erase the bodies and salts of tombstoned nodes and what nothing refers to any more.
 
     With `unreachable`, nodes that no branch can reach are erased as well. Only what was
@@ -60,7 +58,6 @@ class VacuumSession(Command[Vacuumed], frozen=True, kw_only=True):
     `values_only`: nodes and notes stay, only values that nothing refers to go.
     """
 
-    session: str
     unreachable: bool = False
     values_only: bool = False
     before_us: int | None = None
@@ -68,14 +65,13 @@ class VacuumSession(Command[Vacuumed], frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class ReadMessages(Query[list[Message]], frozen=True, kw_only=True):
+class ReadMessages(SessionQuery[list[Message]], frozen=True, kw_only=True):
     """Messages of one path, oldest first and complete.
 
     The path ends at `at`, or at the leaf of `branch`. `last`: only the newest n of it; `first`:
     only the oldest n. `after_seq`: only later positions. `deleted`: soft-deleted ones too.
     """
 
-    session: str
     branch: str = "main"
     at: str | None = None
     last: int | None = None
@@ -84,20 +80,18 @@ class ReadMessages(Query[list[Message]], frozen=True, kw_only=True):
     deleted: bool = False
 
 
-class CountMessages(Query[int], frozen=True, kw_only=True):
+class CountMessages(SessionQuery[int], frozen=True, kw_only=True):
     """Live messages on a path."""
 
-    session: str
     branch: str = "main"
 
 
-class ListMessages(Query[Page[Message]], frozen=True, kw_only=True):
+class ListMessages(SessionQuery[Page[Message]], frozen=True, kw_only=True):
     """A page of a path, or of everything one run wrote; of all messages or of one visibility.
 
     `after` is the (seq, ord) key of the last item of the page before.
     """
 
-    session: str
     branch: str = "main"
     run_id: str | None = None
     visibility: Visibility | None = None
@@ -109,10 +103,9 @@ class ListMessages(Query[Page[Message]], frozen=True, kw_only=True):
     total: bool = False
 
 
-class ReadRange(Query[list[Message]], frozen=True, kw_only=True):
+class ReadRange(SessionQuery[list[Message]], frozen=True, kw_only=True):
     """Messages of the main path by inclusive position."""
 
-    session: str
     first: int
     last: int
 
@@ -124,17 +117,15 @@ class GetMessage(Query[Message | None], frozen=True, kw_only=True):
     session: str | None = None
 
 
-class GetVersions(Query[list[Message]], frozen=True, kw_only=True):
+class GetVersions(SessionQuery[list[Message]], frozen=True, kw_only=True):
     """Every version of a message, the original first."""
 
-    session: str
     id: str
 
 
-class GetNode(Query[Node | None], frozen=True, kw_only=True):
+class GetNode(SessionQuery[Node | None], frozen=True, kw_only=True):
     """One live node, with its notes and values on request."""
 
-    session: str
     id: str
     notes: bool = False
     resolve: bool = False
@@ -166,46 +157,38 @@ class ListNodes(Query[list[Node]], frozen=True, kw_only=True):
     resolve: bool = False
 
 
-class ReadPath(Query[list[Node]], frozen=True, kw_only=True):
+class ReadPath(SessionQuery[list[Node]], frozen=True, kw_only=True):
     """Live nodes from the root to `at` or the leaf of `branch`; `last`: the newest n of a kind."""
 
-    session: str
     branch: str = "main"
     at: str | None = None
     kind: str | None = None
     last: int | None = None
 
 
-class GetNotes(Query[dict[str, dict[str, Note]]], frozen=True, kw_only=True):
+class GetNotes(SessionQuery[dict[str, dict[str, Note]]], frozen=True, kw_only=True):
     """Notes of several nodes: node id, then key, in key order."""
 
-    session: str
     nodes: tuple[str, ...]
     prefix: str = ""
 
 
-class GetValues(Query[dict[str, bytes]], frozen=True, kw_only=True):
+class GetValues(SessionQuery[dict[str, bytes]], frozen=True, kw_only=True):
     """Values by digest; missing ones are absent."""
 
-    session: str
     digests: tuple[str, ...]
 
 
-class ListBranches(Query[list[Branch]], frozen=True, kw_only=True):
+class ListBranches(SessionQuery[list[Branch]], frozen=True, kw_only=True):
     """`main` first, then the others by name."""
 
-    session: str
 
-
-class DiffBranches(Query[Diff], frozen=True, kw_only=True):
+class DiffBranches(SessionQuery[Diff], frozen=True, kw_only=True):
     """The last common node of two branches and what only each has, oldest first."""
 
-    session: str
     a: str
     b: str
 
 
-class ListDrafts(Query[list[DraftRecord]], frozen=True, kw_only=True):
+class ListDrafts(SessionQuery[list[DraftRecord]], frozen=True, kw_only=True):
     """Unfinished messages of a session, oldest first."""
-
-    session: str

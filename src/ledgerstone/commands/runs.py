@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands import FREE, Command, Guard, PageQuery, Query, SessionQuery
 from ledgerstone.records.runs import Run, RunTree
 from ledgerstone.records.sessions import Page
 
@@ -32,10 +32,8 @@ class GetRun(Query[Run | None], frozen=True, kw_only=True):
     id: str
 
 
-class LatestRun(Query[Run | None], frozen=True, kw_only=True):
+class LatestRun(SessionQuery[Run | None], frozen=True, kw_only=True):
     """The run of a session with the greatest update time."""
-
-    session: str
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +44,11 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent_run: str | None = None
 
 
-class ListRuns(Query[Page[Run]], frozen=True, kw_only=True):
+class ListRuns(PageQuery[Page[Run]], frozen=True, kw_only=True):
     """In the order they were created, then by id; `after` is the key of the last item before."""
 
     where: RunFilter = RunFilter()
-    limit: int = 50
-    offset: int = 0
     after: tuple[int, str] | None = None
-    total: bool = False
 
 
 class GetRunTree(Query[RunTree | None], frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import Command, PageQuery, Query, SessionQuery
 from ledgerstone.records.sessions import Head, Page, Picker, Receipt, Session, SessionView
 
 _UNSET = msgspec.UNSET
@@ -124,10 +124,9 @@ class GetPicker(Query[Picker | None], frozen=True, kw_only=True):
     id: str
 
 
-class GetDocument(Query[bytes | None], frozen=True, kw_only=True):
+class GetDocument(SessionQuery[bytes | None], frozen=True, kw_only=True):
     """One of the session's documents: document, state, config, frames, checkpoint."""
 
-    session: str
     name: str
 
 
@@ -161,15 +160,12 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     metadata_contains: dict[str, Any] | None = None
 
 
-class ListSessions(Query[Page[Session]], frozen=True, kw_only=True):
+class ListSessions(PageQuery[Page[Session]], frozen=True, kw_only=True):
     """Ordered by updated, created or id; `after` is the key of the last item of the page before."""
 
     where: SessionFilter = SessionFilter()
     order: str = "-updated"
-    limit: int = 50
-    offset: int = 0
     after: tuple[int, str] | None = None
-    total: bool = False
 
 
 class CountSessions(Query[int], frozen=True, kw_only=True):
@@ -178,8 +174,7 @@ class CountSessions(Query[int], frozen=True, kw_only=True):
     where: SessionFilter = SessionFilter()
 
 
-class ReadSessionAt(Query[SessionView | None], frozen=True, kw_only=True):
+class ReadSessionAt(SessionQuery[SessionView | None], frozen=True, kw_only=True):
     """The session as it was after an earlier commit."""
 
-    session: str
     revision: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.commands import Command, Query
+from ledgerstone.commands import Command, PageQuery, Query
 from ledgerstone.records.decisions import Decision, ResumeMode
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.tickets import ExpiryAction, Ticket
@@ -77,11 +77,8 @@ class TicketFilter(msgspec.Struct, frozen=True, kw_only=True):
     expires_before_us: int | None = None
 
 
-class ListTickets(Query[Page[Ticket]], frozen=True, kw_only=True):
+class ListTickets(PageQuery[Page[Ticket]], frozen=True, kw_only=True):
     """Oldest first; `after` is (created_us, id) of the last item of the page before."""
 
     where: TicketFilter = TicketFilter()
-    limit: int = 50
-    offset: int = 0
     after: tuple[int, str] | None = None
-    total: bool = False

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands import FREE, Command, Guard, Query, SessionCommand, SessionQuery
 from ledgerstone.commands.artifacts import NewArtifact
 from ledgerstone.commands.executions import Finish
 from ledgerstone.commands.memories import NewMemory
@@ -153,35 +153,30 @@ def is_usual(command: CommitTurn) -> bool:
     return astuple(command)[_RARE:] == _NOTHING
 
 
-class FindTurn(Command[TurnCommitted | None], frozen=True, kw_only=True):
+class FindTurn(SessionCommand[TurnCommitted | None], frozen=True, kw_only=True):
     """What GetTurn answers, after every write of the session that is under way has ended.
 
     It writes nothing, but waits in line as a write does: its None stays true.
     """
 
-    session: str
     turn: str
 
 
-class GetTurn(Query[TurnCommitted | None], frozen=True, kw_only=True):
+class GetTurn(SessionQuery[TurnCommitted | None], frozen=True, kw_only=True):
     """The answer of an earlier commit."""
 
-    session: str
     turn: str
 
 
-class ListTurns(Query[list[TurnInfo]], frozen=True, kw_only=True):
+class ListTurns(SessionQuery[list[TurnInfo]], frozen=True, kw_only=True):
     """The commit history of a session, oldest first."""
 
-    session: str
     after_revision: int = 0
     limit: int = 500
 
 
-class VerifySession(Query[Verified], frozen=True, kw_only=True):
+class VerifySession(SessionQuery[Verified], frozen=True, kw_only=True):
     """Check chain, parents, leaf, positions, references and value hashes of one session."""
-
-    session: str
 
 
 class VerifyStore(Query[Verified], frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands import FREE, Command, Guard, Query, SessionCommand, SessionQuery
 from ledgerstone.records.stats import (
     Budget,
     BudgetsFound,
@@ -15,19 +15,16 @@ from ledgerstone.records.stats import (
 )
 
 
-class GetStats(Query[Stats], frozen=True, kw_only=True):
+class GetStats(SessionQuery[Stats], frozen=True, kw_only=True):
     """A session in numbers; zeros for an unknown one."""
 
-    session: str
 
-
-class ListUsage(Query[list[UsageRecord]], frozen=True, kw_only=True):
+class ListUsage(SessionQuery[list[UsageRecord]], frozen=True, kw_only=True):
     """What was recorded in a session, oldest first, after (revision, n).
 
     `message`: only what was used for it; `id`: only the record with it.
     """
 
-    session: str
     message: str | None = None
     id: str | None = None
     after: tuple[int, int] = (0, 0)
@@ -48,10 +45,9 @@ class SummariseUsage(Query[list[UsageSum]], frozen=True, kw_only=True):
     include_children: bool = False
 
 
-class DeleteUsage(Command[UsageDeleted], frozen=True, kw_only=True):
+class DeleteUsage(SessionCommand[UsageDeleted], frozen=True, kw_only=True):
     """Remove a session's executions and usage; the chain of its commits still holds."""
 
-    session: str
     guard: Guard = FREE
 
 

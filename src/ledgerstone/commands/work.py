@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.commands import FREE, Command, Guard, Query
+from ledgerstone.commands import (
+    FREE,
+    Command,
+    Guard,
+    PageQuery,
+    Query,
+    SessionCommand,
+    SessionQuery,
+)
 from ledgerstone.records.sessions import Page
 from ledgerstone.records.work import (
     ATTEMPTS_DEFAULT,
@@ -66,7 +74,7 @@ class EnqueueWork(Command[Batch], frozen=True, kw_only=True):
     on_duplicate: OnDuplicate = "answer"
 
 
-class ClaimWork(Command[Claim | None], frozen=True, kw_only=True):
+class ClaimWork(SessionCommand[Claim | None], frozen=True, kw_only=True):
     """The next ready group of batches, under a live lease; None when there is none.
 
     `ids`: exactly these batches, if all are ready and no exclusive one stands before them.
@@ -74,7 +82,6 @@ class ClaimWork(Command[Claim | None], frozen=True, kw_only=True):
     The same claim id again under the same fence answers what it owns already.
     """
 
-    session: str
     claim: str
     owner: str
     token: str
@@ -101,37 +108,34 @@ class TakeWork(Command[Taken | None], frozen=True, kw_only=True):
     max_batches: int = 1
 
 
-class RenewClaim(Command[Claim], frozen=True, kw_only=True):
+class RenewClaim(SessionCommand[Claim], frozen=True, kw_only=True):
     """A later end for a claim that still owns its batches; ClaimLost otherwise.
 
     WorkInterrupted when the queue was interrupted since.
     """
 
-    session: str
     claim: str
     token: str
     ttl_us: int
 
 
-class AbandonClaim(Command[bool], frozen=True, kw_only=True):
+class AbandonClaim(SessionCommand[bool], frozen=True, kw_only=True):
     """Hand batches back, in place and uncounted; False when they were not the claim's any more.
 
     `delay_us`: nobody gets them before that is over.
     """
 
-    session: str
     claim: str
     token: str
     delay_us: int = 0
 
 
-class FailClaim(Command[list[Batch]], frozen=True, kw_only=True):
+class FailClaim(SessionCommand[list[Batch]], frozen=True, kw_only=True):
     """Batches come back after a pause that doubles, or are buried when they had their attempts.
 
     `delay_us` None: as the batch says. `bury`: at once. Answers what is queued again. ClaimLost.
     """
 
-    session: str
     claim: str
     token: str
     error: str
@@ -139,7 +143,7 @@ class FailClaim(Command[list[Batch]], frozen=True, kw_only=True):
     bury: bool = False
 
 
-class ParkClaim(Command[list[Batch]], frozen=True, kw_only=True):
+class ParkClaim(SessionCommand[list[Batch]], frozen=True, kw_only=True):
     """Batches wait, uncounted, until the outcome of an execution of their session is decided.
 
     What stands behind them in the session waits too. Answers them with `waiting_for`; without it,
@@ -147,28 +151,25 @@ class ParkClaim(Command[list[Batch]], frozen=True, kw_only=True):
     SessionBindingMismatch.
     """
 
-    session: str
     claim: str
     token: str
     execution: str
 
 
-class CancelWork(Command[Batch | None], frozen=True, kw_only=True):
+class CancelWork(SessionCommand[Batch | None], frozen=True, kw_only=True):
     """Remove a batch that nobody works on; None when it is missing or live-claimed."""
 
-    session: str
     batch: str
     reason: str = "cancelled"
 
 
-class InterruptWork(Command[Interrupted], frozen=True, kw_only=True):
+class InterruptWork(SessionCommand[Interrupted], frozen=True, kw_only=True):
     """Everything that nobody works on is superseded, and the epoch of the queue rises.
 
     What is being worked on may still be completed, but it is not renewed, and superseded when it
     would come back.
     """
 
-    session: str
     reason: str = "interrupted"
 
 
@@ -187,21 +188,19 @@ class DropDead(Command[bool], frozen=True, kw_only=True):
     batch: str
 
 
-class PruneWork(Command[int], frozen=True, kw_only=True):
+class PruneWork(SessionCommand[int], frozen=True, kw_only=True):
     """Forget at most `limit` batches of a session that ended before a moment; how many."""
 
-    session: str
     before_us: int
     limit: int
 
 
-class ListWork(Query[list[Batch]], frozen=True, kw_only=True):
+class ListWork(SessionQuery[list[Batch]], frozen=True, kw_only=True):
     """Queued batches of a session; `pending`: without the live-claimed.
 
     `order`: "arrival" is by enqueue_seq, "priority" the order in which they are claimed.
     """
 
-    session: str
     pending: bool = False
     order: Order = "arrival"
 
@@ -215,27 +214,21 @@ class PeekWork(Query[int | None], frozen=True, kw_only=True):
     queue: str
 
 
-class ListDead(Query[Page[DeadBatch]], frozen=True, kw_only=True):
+class ListDead(PageQuery[Page[DeadBatch]], frozen=True, kw_only=True):
     """Dead letters, oldest first; `after` is the key of the last item of the page before."""
 
     session: str | None = None
-    limit: int = 50
-    offset: int = 0
     after: tuple[int, str] | None = None
-    total: bool = False
 
 
-class ListEnded(Query[Page[EndedBatch]], frozen=True, kw_only=True):
+class ListEnded(PageQuery[Page[EndedBatch]], frozen=True, kw_only=True):
     """Batches that ended in a state, oldest first; `after` is the key of the last item of the page
     before.
     """
 
     state: EndState
     session: str | None = None
-    limit: int = 50
-    offset: int = 0
     after: tuple[int, str, int] | None = None
-    total: bool = False
 
 
 class ListPrunable(Query[list[str]], frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Lists of sessions in one statement: the database joins, filters and sorts.
 
-What the handlers (handlers/session_lists.py) find piece by piece; they are the reference, and
+What the handlers (handlers/session_reads.py) find piece by piece; they are the reference, and
 answer what is not asked here. The statements are those of each database (sql/queries).
 """
 

@@ -1,1 +1,4 @@
-"""Every command and query, once: coroutines over a transaction of tables."""
+"""Every command and query, once: coroutines over a transaction of tables.
+
+What a handler promises is written at its command (`ledgerstone.commands`).
+"""

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.artifacts import (
-    DeleteArtifacts,
-    GetArtifact,
-    ListArtifacts,
-    LoadArtifacts,
-    NewArtifact,
-    Owner,
-    PlacedArtifact,
-    PutArtifact,
-    SaveArtifacts,
-)
+from ledgerstone.commands import artifacts as commands
+from ledgerstone.commands.artifacts import NewArtifact, Owner, PlacedArtifact
 from ledgerstone.handlers.blobs import need_blob
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.evidence import check_open, has_mark, put_mark
@@ -24,6 +16,7 @@ from ledgerstone.handlers.registry import handles
 from ledgerstone.records.artifacts import Artifact, Quota
 from ledgerstone.rules import artifacts as rules
 from ledgerstone.rules import evidence as evidence_rules
+from ledgerstone.rules.rows import record_of
 from ledgerstone.tables.blobs import (
     ARTIFACTS,
     ARTIFACTS_BY_URI,
@@ -33,10 +26,13 @@ from ledgerstone.tables.blobs import (
 )
 from ledgerstone.tables.transaction import Tx
 
+_columns = attrgetter(
+    "id", "scope", "name", "version", "uri", "ref", "size_bytes", "created_us", "body"
+)
 
-@handles(PutArtifact)
-async def put_artifact(tx: Tx, command: PutArtifact) -> Artifact:
-    """The next version, or another one in the place of the same id or uri."""
+
+@handles(commands.PutArtifact)
+async def put_artifact(tx: Tx, command: commands.PutArtifact) -> Artifact:
     owner = command.owner
     if owner.session is not None:
         await check_open(tx, command.tenant, owner.session)
@@ -53,9 +49,8 @@ async def put_in_commit(tx: Tx, commit: Commit) -> None:
     commit.effects["artifacts"] = effects
 
 
-@handles(SaveArtifacts)
-async def save_artifacts(tx: Tx, command: SaveArtifacts) -> list[Artifact]:
-    """Exactly these."""
+@handles(commands.SaveArtifacts)
+async def save_artifacts(tx: Tx, command: commands.SaveArtifacts) -> list[Artifact]:
     tenant, session = command.tenant, command.session
     await check_open(tx, tenant, session)
     owner = Owner(session)
@@ -75,9 +70,8 @@ async def save_artifacts(tx: Tx, command: SaveArtifacts) -> list[Artifact]:
     return found
 
 
-@handles(DeleteArtifacts)
-async def delete_artifacts(tx: Tx, command: DeleteArtifacts) -> int:
-    """What fits; how many went."""
+@handles(commands.DeleteArtifacts)
+async def delete_artifacts(tx: Tx, command: commands.DeleteArtifacts) -> int:
     tenant, owner, columns = command.tenant, command.owner, ("id", "name", "version")
     if command.id is not None:
         one = await _by_id(tx, tenant, command.id)
@@ -102,18 +96,16 @@ async def delete_artifacts(tx: Tx, command: DeleteArtifacts) -> int:
     return len(gone)
 
 
-@handles(LoadArtifacts)
-async def load_artifacts(tx: Tx, query: LoadArtifacts) -> list[Artifact] | None:
-    """A session's set; None when it never had one."""
+@handles(commands.LoadArtifacts)
+async def load_artifacts(tx: Tx, query: commands.LoadArtifacts) -> list[Artifact] | None:
     if not await has_mark(tx, query.tenant, query.session, evidence_rules.ARTIFACTS):
         return None
     scope = rules.scope_of(Owner(query.session))
     return [_read(row) for row in await tx.scan(ARTIFACTS_IN_ORDER, query.tenant, scope)]
 
 
-@handles(GetArtifact)
-async def get_artifact(tx: Tx, query: GetArtifact) -> Artifact | None:
-    """By id, uri, or owner and name."""
+@handles(commands.GetArtifact)
+async def get_artifact(tx: Tx, query: commands.GetArtifact) -> Artifact | None:
     if query.id is not None:
         return await _by_id(tx, query.tenant, query.id)
     if query.uri is not None:
@@ -126,9 +118,8 @@ async def get_artifact(tx: Tx, query: GetArtifact) -> Artifact | None:
     return _read(rows[0]) if rows else None
 
 
-@handles(ListArtifacts)
-async def list_artifacts(tx: Tx, query: ListArtifacts) -> list[PlacedArtifact]:
-    """An owner's, oldest first."""
+@handles(commands.ListArtifacts)
+async def list_artifacts(tx: Tx, query: commands.ListArtifacts) -> list[PlacedArtifact]:
     if query.name is None and not query.newest:
         place = (query.tenant, rules.scope_of(query.owner))
         after = (query.after,)
@@ -138,7 +129,7 @@ async def list_artifacts(tx: Tx, query: ListArtifacts) -> list[PlacedArtifact]:
     return [PlacedArtifact(row.place, _read(row)) for row in rows]
 
 
-async def _chosen(tx: Tx, query: ListArtifacts) -> list[ArtifactRow]:
+async def _chosen(tx: Tx, query: commands.ListArtifacts) -> list[ArtifactRow]:
     """The rows of a list by name, or of the greatest versions: chosen without their bodies."""
     columns, prefix = ("name", "place", "id"), _prefix(query.owner, query.name)
     places = await tx.scan_columns(ARTIFACTS_BY_VERSION, columns, query.tenant, *prefix)
@@ -156,7 +147,12 @@ def _prefix(owner: Owner, name: str | None) -> tuple[str, ...]:
 
 
 async def _put(
-    tx: Tx, tenant: str, owner: Owner, new: NewArtifact, quota: Quota | None, now_us: int
+    tx: Tx,
+    tenant: str,
+    owner: Owner,
+    new: NewArtifact,
+    quota: Quota | None,
+    now_us: int,
 ) -> Artifact:
     blob = await need_blob(tx, tenant, new.ref)
     scope = rules.scope_of(owner)
@@ -210,31 +206,9 @@ async def _by_uri(tx: Tx, tenant: str, uri: str) -> Artifact | None:
 
 
 def _read(row: ArtifactRow) -> Artifact:
-    return rules.read(
-        row.id,
-        row.scope,
-        row.name,
-        row.version,
-        row.uri,
-        row.ref,
-        row.size_bytes,
-        row.created_us,
-        row.body,
-    )
+    return rules.read(*_columns(row))
 
 
 def _store(tx: Tx, tenant: str, scope: str, place: int, artifact: Artifact) -> None:
-    row = ArtifactRow(
-        tenant,
-        artifact.id,
-        scope,
-        artifact.name,
-        artifact.version,
-        place,
-        artifact.uri,
-        artifact.ref,
-        artifact.size_bytes,
-        artifact.created_us,
-        rules.encode(artifact),
-    )
-    tx.put(ARTIFACTS, row)
+    others = {"tenant": tenant, "scope": scope, "place": place, "body": rules.encode(artifact)}
+    tx.put(ARTIFACTS, record_of(ArtifactRow, artifact, **others))

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.handlers.paths import MAIN, USER, count_path, effective
-from ledgerstone.handlers.run_rows import OpenRun
+from ledgerstone.handlers.nodes import MAIN, USER, count_path, effective
+from ledgerstone.handlers.runs import OpenRun
 from ledgerstone.records.turns import Placed
 from ledgerstone.tables.graph import BRANCHES, BranchRow
 from ledgerstone.tables.sessions import Head

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from ledgerstone.commands.context import FindCompaction, ReadContext
 from ledgerstone.handlers.heads import find_head
-from ledgerstone.handlers.messages import is_live_message, messages_of, read_path, row_of
-from ledgerstone.handlers.nodes import node_by_id
-from ledgerstone.handlers.paths import Stretch, end_of, stretches, tip_of
+from ledgerstone.handlers.messages import messages_of
+from ledgerstone.handlers.nodes import (
+    Stretch,
+    end_of,
+    is_live_message,
+    node_by_id,
+    read_path,
+    row_of,
+    stretches,
+    tip_of,
+)
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.context import CompactionPoint, ContextRows
 from ledgerstone.records.messages import Message
@@ -49,7 +57,6 @@ class _Path:
 
 @handles(ReadContext)
 async def read_context(tx: Tx, query: ReadContext) -> ContextRows:
-    """The tail from the newest compaction with a summary on, or everything."""
     head = await find_head(tx, query.tenant, query.session)
     leaf = 0 if head is None else await end_of(tx, head, query.branch, query.at)
     if head is None or leaf == 0:
@@ -70,7 +77,6 @@ async def read_context(tx: Tx, query: ReadContext) -> ContextRows:
 
 @handles(FindCompaction)
 async def find_compaction(tx: Tx, query: FindCompaction) -> CompactionPoint | None:
-    """The newest request of a branch or of the session, and whether a message is on the path."""
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return None
@@ -80,8 +86,11 @@ async def find_compaction(tx: Tx, query: FindCompaction) -> CompactionPoint | No
         tip = await tip_of(tx, head, query.branch)
         if tip is None:
             return None
-        path = _Path(tx, head, query.session, await stretches(tx, head, tip[0]))
-        on_path = query.tail_start is None or await _is_live(path, query.tail_start)
+        path, on_path = _Path(tx, head, query.session, await stretches(tx, head, tip[0])), True
+        if query.tail_start is not None:
+            tail = await node_by_id(tx, head.number, query.tail_start)
+            live = tail is not None and tail.deleted_us is None and tail.role is not None
+            on_path = live and tail is not None and path.has(tail.ord)
     row = await path.newest_request(head.ord + 1)
     if row is None:
         return CompactionPoint(on_path=on_path)
@@ -140,9 +149,3 @@ async def _leading(path: _Path, before_seq: int) -> list[Message]:
             after = message.seq
         if len(chunk) < SYSTEM_CHUNK:
             return found
-
-
-async def _is_live(path: _Path, id: str) -> bool:
-    """Whether a live message stands on a path."""
-    row = await node_by_id(path.tx, path.head.number, id)
-    return row is not None and row.deleted_us is None and row.role is not None and path.has(row.ord)

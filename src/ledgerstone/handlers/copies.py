@@ -9,17 +9,22 @@ from msgspec.structs import replace
 
 from ledgerstone.commands.sessions import CopySession
 from ledgerstone.errors import AlreadyExists, BranchNotFound, unknown_node
-from ledgerstone.handlers.heads import need_head, save_head
-from ledgerstone.handlers.history import chain_node
-from ledgerstone.handlers.nodes import add_nodes, node_by_id, nodes_between
-from ledgerstone.handlers.paths import USER, stretches, tip_of
+from ledgerstone.handlers.heads import open_session, save_head
+from ledgerstone.handlers.nodes import (
+    USER,
+    add_nodes,
+    chain_node,
+    node_by_id,
+    nodes_between,
+    stretches,
+    tip_of,
+)
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
+from ledgerstone.handlers.runs import run_names
 from ledgerstone.handlers.sessions import insert_session, session_of
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.sessions import Session
 from ledgerstone.rules.chain import frame, link
-from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.ledger import encode_effects
 from ledgerstone.rules.usage import FORGOTTEN
 from ledgerstone.tables.blobs import ATTACHMENTS
@@ -46,9 +51,7 @@ _COPIED_FIELDS = (
 
 @handles(CopySession)
 async def copy_session(tx: Tx, command: CopySession) -> Session:
-    """Copy everything, or fork one path, into a new session with a chain of its own."""
-    source = await need_head(tx, command.tenant, command.source)
-    check_alive(command.source, source)
+    source = await open_session(tx, command.tenant, command.source)
     if await tx.find(SESSIONS_BY_ID, command.tenant, command.target.id) is not None:
         raise AlreadyExists(command.target.id)
     target = await insert_session(tx, command.tenant, command.target)
@@ -62,7 +65,13 @@ async def copy_session(tx: Tx, command: CopySession) -> Session:
     tx.insert(CONTENTS, [replace(row, number=target.number) for row in contents])
     await _copy_attachments(tx, command)
     names = await run_names(tx, source, {row.run for row in nodes if row.run is not None})
-    _insert_runs(tx, target, nodes, names)
+    ords: dict[int, list[int]] = {}
+    for node in nodes:
+        if node.run in names:
+            ords.setdefault(node.run, []).append(node.ord)
+    # The names of runs and where each wrote; no records.
+    runs = [RunRow(target.number, n, names[n], min(at), max(at)) for n, at in ords.items()]
+    tx.insert(RUNS, runs)
     target.runs = source.runs
     _insert_turn(tx, command, source, target, nodes, amendments, names)
     save_head(tx, target)
@@ -97,7 +106,11 @@ async def _fork(
     tx: Tx, command: CopySession, source: Head, target: Head
 ) -> tuple[list[NodeRow], list[AmendmentRow]]:
     """The nodes of a live path, numbered anew, and their newest amendments."""
-    path = await _live_path(tx, source, await _fork_leaf(tx, command, source))
+    leaf = await _fork_leaf(tx, command, source)
+    path: list[NodeRow] = []
+    for part in reversed(await stretches(tx, source, leaf)) if leaf else ():
+        path += await nodes_between(tx, source.number, part.first, part.last)
+    path = [row for row in path if row.deleted_us is None]
     nodes = [
         replace(row, number=target.number, ord=ord, parent=ord - 1, seq=ord)
         for ord, row in enumerate(path, start=1)
@@ -133,15 +146,6 @@ async def _fork_leaf(tx: Tx, command: CopySession, source: Head) -> int:
     return tip[0]
 
 
-async def _live_path(tx: Tx, head: Head, leaf: int) -> list[NodeRow]:
-    if leaf == 0:
-        return []
-    rows: list[NodeRow] = []
-    for part in reversed(await stretches(tx, head, leaf)):
-        rows += await nodes_between(tx, head.number, part.first, part.last)
-    return [row for row in rows if row.deleted_us is None]
-
-
 async def _copy_attachments(tx: Tx, command: CopySession) -> None:
     """Bytes that messages of the source need are needed here; an intent of the target's stays."""
     tenant, target = command.tenant, command.target.id
@@ -153,16 +157,6 @@ async def _copy_attachments(tx: Tx, command: CopySession) -> None:
             tx.put(ATTACHMENTS, replace(row, session=target))
         elif old.committed_us is None:
             tx.put(ATTACHMENTS, replace(old, committed_us=row.committed_us))
-
-
-def _insert_runs(tx: Tx, target: Head, nodes: list[NodeRow], names: dict[int, str]) -> None:
-    """The names of runs and where each wrote; no records."""
-    ords: dict[int, list[int]] = {}
-    for row in nodes:
-        if row.run in names:
-            ords.setdefault(row.run, []).append(row.ord)
-    rows = [RunRow(target.number, n, names[n], min(found), max(found)) for n, found in ords.items()]
-    tx.insert(RUNS, rows)
 
 
 def _insert_turn(

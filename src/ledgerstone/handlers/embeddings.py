@@ -7,23 +7,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple
 
-from ledgerstone.commands.embeddings import (
-    DeleteEmbedding,
-    DeleteEmbeddings,
-    GetEmbedding,
-    ListEmbeddings,
-    ListSpaces,
-    ListVectorNames,
-    NewEmbedding,
-    PutEmbeddings,
-    ReadVectors,
-)
+from ledgerstone.commands import embeddings as commands
+from ledgerstone.commands.embeddings import NewEmbedding
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.spaces import KIND, added, left
-from ledgerstone.rules.vectors import check_dimension
+from ledgerstone.rules.rows import record_of
+from ledgerstone.rules.vectors import KIND, added, check_dimension, left
 from ledgerstone.tables.memories import (
     EMBEDDINGS,
     EMBEDDINGS_BY_CHANGE,
@@ -37,9 +28,8 @@ from ledgerstone.tables.transaction import Tx
 _PAGE_NAMES = 500
 
 
-@handles(PutEmbeddings)
-async def put_embeddings(tx: Tx, command: PutEmbeddings) -> list[VectorRow]:
-    """Insert or replace by id."""
+@handles(commands.PutEmbeddings)
+async def put_embeddings(tx: Tx, command: commands.PutEmbeddings) -> list[VectorRow]:
     sessions = {new.session for new in command.embeddings if new.session is not None}
     for session in sorted(sessions):
         head = await find_head(tx, command.tenant, session)
@@ -59,7 +49,7 @@ async def put_vectors(
     for new in given:
         row = known[new.id] = await _count_in(tx, tenant, kind, new, known[new.id])
         tx.put(EMBEDDINGS, row)
-        made.append(vector_of(row))
+        made.append(record_of(VectorRow, row))
     return made
 
 
@@ -75,18 +65,9 @@ async def _count_in(
     _save_space(tx, tenant, space)
     if old is not None and not same:
         await _leave_space(tx, tenant, old.model)
-    return EmbeddingRow(
-        tenant=tenant,
-        kind=kind,
-        id=new.id,
-        model=new.model,
-        change=space.changes,
-        session=new.session,
-        namespace=new.namespace,
-        metadata=new.metadata,
-        created_us=tx.now_us if old is None else old.created_us,
-        vector=new.vector,
-    )
+    created_us = tx.now_us if old is None else old.created_us
+    others = {"tenant": tenant, "kind": kind, "change": space.changes, "created_us": created_us}
+    return record_of(EmbeddingRow, new, **others)
 
 
 async def drop_vector(tx: Tx, tenant: str, kind: str, id: str) -> bool:
@@ -112,7 +93,7 @@ async def drop_session_vectors(tx: Tx, tenant: str, session: str) -> int:
 
 async def _find_space(tx: Tx, tenant: str, model: str) -> Space | None:
     row = await tx.get(SPACES, tenant, model)
-    return None if row is None else _space_of(row)
+    return None if row is None else record_of(Space, row)
 
 
 def _save_space(tx: Tx, tenant: str, space: Space) -> None:
@@ -125,42 +106,38 @@ async def _leave_space(tx: Tx, tenant: str, model: str, count: int = 1) -> None:
         _save_space(tx, tenant, left(space, count))
 
 
-@handles(DeleteEmbedding)
-async def delete_embedding(tx: Tx, command: DeleteEmbedding) -> bool:
-    """Remove one."""
+@handles(commands.DeleteEmbedding)
+async def delete_embedding(tx: Tx, command: commands.DeleteEmbedding) -> bool:
     return await drop_vector(tx, command.tenant, KIND, command.id)
 
 
-@handles(DeleteEmbeddings)
-async def delete_embeddings(tx: Tx, command: DeleteEmbeddings) -> int:
-    """Remove all of a session."""
+@handles(commands.DeleteEmbeddings)
+async def delete_embeddings(tx: Tx, command: commands.DeleteEmbeddings) -> int:
     return await drop_session_vectors(tx, command.tenant, command.session)
 
 
-@handles(GetEmbedding)
-async def get_embedding(tx: Tx, query: GetEmbedding) -> VectorRow | None:
-    """One row."""
+@handles(commands.GetEmbedding)
+async def get_embedding(tx: Tx, query: commands.GetEmbedding) -> VectorRow | None:
     row = await tx.get(EMBEDDINGS, query.tenant, KIND, query.id)
-    return None if row is None else vector_of(row)
+    return None if row is None else record_of(VectorRow, row)
 
 
-@handles(ListEmbeddings)
-async def list_embeddings(tx: Tx, query: ListEmbeddings) -> list[VectorRow]:
-    """Rows by id."""
+@handles(commands.ListEmbeddings)
+async def list_embeddings(tx: Tx, query: commands.ListEmbeddings) -> list[VectorRow]:
     tenant = query.tenant
     if query.session is None and query.model is None and not query.namespace:
         rows = await tx.scan(
             EMBEDDINGS.primary, tenant, KIND, after=(query.after,), limit=query.limit
         )
-        return [vector_of(row) for row in rows]
+        return [record_of(VectorRow, row) for row in rows]
     # Vectors are long, so it is seen from the other columns first which of them are wanted.
     find = _find_ids if query.session is None else _find_session_ids
     ids = (await find(tx, query))[: query.limit]
     found = await tx.get_many(EMBEDDINGS, [(tenant, KIND, id) for id in ids])
-    return [vector_of(row) for row in found if row is not None]
+    return [record_of(VectorRow, row) for row in found if row is not None]
 
 
-async def _find_ids(tx: Tx, query: ListEmbeddings) -> list[str]:
+async def _find_ids(tx: Tx, query: commands.ListEmbeddings) -> list[str]:
     """At least as many ids as may be listed, or all."""
     found: list[str] = []
     after = query.after
@@ -176,7 +153,7 @@ async def _find_ids(tx: Tx, query: ListEmbeddings) -> list[str]:
     return found
 
 
-async def _find_session_ids(tx: Tx, query: ListEmbeddings) -> list[str]:
+async def _find_session_ids(tx: Tx, query: commands.ListEmbeddings) -> list[str]:
     rows = await tx.scan_columns(
         EMBEDDINGS_BY_SESSION, ("kind", "id", "model", "namespace"), query.tenant, query.session
     )
@@ -187,52 +164,24 @@ async def _find_session_ids(tx: Tx, query: ListEmbeddings) -> list[str]:
     ]
 
 
-def _is_asked_for(query: ListEmbeddings, model: str, namespace: str) -> bool:
+def _is_asked_for(query: commands.ListEmbeddings, model: str, namespace: str) -> bool:
     return query.model in (None, model) and namespace.startswith(query.namespace)
 
 
-@handles(ListSpaces)
-async def list_spaces(tx: Tx, query: ListSpaces) -> list[Space]:
-    """The spaces of the tenant."""
-    return [_space_of(row) for row in await tx.scan(SPACES.primary, query.tenant)]
+@handles(commands.ListSpaces)
+async def list_spaces(tx: Tx, query: commands.ListSpaces) -> list[Space]:
+    return [record_of(Space, row) for row in await tx.scan(SPACES.primary, query.tenant)]
 
 
-@handles(ReadVectors)
-async def read_vectors(tx: Tx, query: ReadVectors) -> list[VectorRow]:
-    """Rows in the order they changed."""
+@handles(commands.ReadVectors)
+async def read_vectors(tx: Tx, query: commands.ReadVectors) -> list[VectorRow]:
     rows = await tx.scan(
         EMBEDDINGS_BY_CHANGE, query.tenant, query.model, after=(query.after,), limit=query.limit
     )
-    return [vector_of(row) for row in rows]
+    return [record_of(VectorRow, row) for row in rows]
 
 
-@handles(ListVectorNames)
-async def list_vector_names(tx: Tx, query: ListVectorNames) -> list[tuple[str, str]]:
-    """Kind and id of every row of a model."""
+@handles(commands.ListVectorNames)
+async def list_vector_names(tx: Tx, query: commands.ListVectorNames) -> list[tuple[str, str]]:
     rows = await tx.scan_columns(EMBEDDINGS_BY_CHANGE, ("kind", "id"), query.tenant, query.model)
     return sorted((kind, id) for kind, id in rows)
-
-
-def _space_of(row: SpaceRow) -> Space:
-    return Space(
-        model=row.model,
-        dimension=row.dimension,
-        count=row.count,
-        changes=row.changes,
-        drops=row.drops,
-    )
-
-
-def vector_of(row: EmbeddingRow) -> VectorRow:
-    """A row as it is handed out."""
-    return VectorRow(
-        kind=row.kind,
-        id=row.id,
-        model=row.model,
-        change=row.change,
-        vector=row.vector,
-        session=row.session,
-        namespace=row.namespace,
-        metadata=row.metadata,
-        created_us=row.created_us,
-    )

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.evidence import (
-    AppendEvidence,
-    DeleteEvidence,
-    EvidenceRow,
-    LoadEvidence,
-    SaveEvidence,
-)
+from ledgerstone.commands import evidence as commands
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.registry import handles
@@ -22,7 +16,7 @@ from ledgerstone.tables.evidence import EVIDENCE
 from ledgerstone.tables.evidence import EvidenceRow as StoredRow
 from ledgerstone.tables.transaction import Tx
 
-Place = tuple[str, str, str]
+ListKey = tuple[str, str, str]
 """Tenant, session and kind of a list."""
 
 
@@ -46,16 +40,15 @@ async def put_mark(
     _put_mark(tx, (tenant, session, kind), mark, created_us, body)
 
 
-def _put_mark(tx: Tx, place: Place, mark: StoredRow | None, created_us: int, body: bytes) -> None:
+def _put_mark(tx: Tx, place: ListKey, mark: StoredRow | None, created_us: int, body: bytes) -> None:
     if mark is None:
         tx.put(EVIDENCE, StoredRow(*place, 0, created_us, body))
     elif mark.body != body:
         tx.put(EVIDENCE, replace(mark, body=body))
 
 
-@handles(AppendEvidence)
-async def append_evidence(tx: Tx, command: AppendEvidence) -> int:
-    """At the end; the same append again adds nothing."""
+@handles(commands.AppendEvidence)
+async def append_evidence(tx: Tx, command: commands.AppendEvidence) -> int:
     place = (command.tenant, command.session, command.kind)
     await check_open(tx, command.tenant, command.session)
     body = rules.mark_of(command.key, command.bodies)
@@ -67,9 +60,8 @@ async def append_evidence(tx: Tx, command: AppendEvidence) -> int:
     return _add(tx, place, last, command.bodies, tx.now_us)
 
 
-@handles(SaveEvidence)
-async def save_evidence(tx: Tx, command: SaveEvidence) -> int:
-    """Exactly these."""
+@handles(commands.SaveEvidence)
+async def save_evidence(tx: Tx, command: commands.SaveEvidence) -> int:
     place = (command.tenant, command.session, command.kind)
     await check_open(tx, command.tenant, command.session)
     await _drop(tx, place)
@@ -88,9 +80,8 @@ async def append_in_commit(tx: Tx, commit: Commit) -> None:
         commit.effects[name] = rules.effect_of(bodies)
 
 
-@handles(DeleteEvidence)
-async def delete_evidence(tx: Tx, command: DeleteEvidence) -> int:
-    """The whole list, and that there was one."""
+@handles(commands.DeleteEvidence)
+async def delete_evidence(tx: Tx, command: commands.DeleteEvidence) -> int:
     place = (command.tenant, command.session, command.kind)
     await check_open(tx, command.tenant, command.session)
     gone = await _drop(tx, place)
@@ -98,35 +89,34 @@ async def delete_evidence(tx: Tx, command: DeleteEvidence) -> int:
     return gone
 
 
-@handles(LoadEvidence)
-async def load_evidence(tx: Tx, query: LoadEvidence) -> list[EvidenceRow] | None:
-    """Documents in order; None when there is no list."""
+@handles(commands.LoadEvidence)
+async def load_evidence(tx: Tx, query: commands.LoadEvidence) -> list[commands.EvidenceRow] | None:
     place = (query.tenant, query.session, query.kind)
     if not await has_mark(tx, *place):
         return None
     rows = await tx.scan_columns(
         EVIDENCE.primary,
-        EvidenceRow.__struct_fields__,
+        commands.EvidenceRow.__struct_fields__,
         *place,
         after=(max(query.after, 0),),
         limit=query.limit,
     )
-    return [EvidenceRow(*row) for row in rows]
+    return [commands.EvidenceRow(*row) for row in rows]
 
 
-async def _last(tx: Tx, place: Place) -> int:
+async def _last(tx: Tx, place: ListKey) -> int:
     rows = await tx.scan_columns(EVIDENCE.primary, ("n",), *place, limit=1, reverse=True)
     return rows[0][0] if rows else 0
 
 
-def _add(tx: Tx, place: Place, last: int, bodies: Sequence[bytes], created_us: int) -> int:
+def _add(tx: Tx, place: ListKey, last: int, bodies: Sequence[bytes], created_us: int) -> int:
     """After the last one; how many there are then."""
     rows = [StoredRow(*place, n, created_us, body) for n, body in enumerate(bodies, last + 1)]
     tx.insert(EVIDENCE, rows)
     return last + len(rows)
 
 
-async def _drop(tx: Tx, place: Place) -> int:
+async def _drop(tx: Tx, place: ListKey) -> int:
     """Remove all documents, but not the mark; how many there were."""
     rows = await tx.scan_columns(EVIDENCE.primary, ("n",), *place, after=(0,))
     for (n,) in rows:

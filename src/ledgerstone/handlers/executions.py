@@ -1,4 +1,4 @@
-"""Executions: the intent before a tool is called, the result after it."""
+"""Executions: the intent before a tool is called, the result after it; what a dead owner left."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ from operator import attrgetter
 
 from msgspec.structs import astuple
 
-from ledgerstone.commands.executions import (
-    FinishExecution,
-    GetExecution,
-    ListExecutions,
-    RetryExecution,
-    StartExecution,
-)
+from ledgerstone.commands import executions as commands
+from ledgerstone.commands.executions import GetRecovery, ListExecutions, ListLost
+from ledgerstone.commands.nodes import ListDrafts
+from ledgerstone.commands.tickets import ListTickets, TicketFilter
+from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import ExecutionNotFound, SessionBindingMismatch, TicketNotFound
-from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
-from ledgerstone.handlers.heads import find_head, need_head
-from ledgerstone.handlers.parking import wake
+from ledgerstone.handlers.heads import find_head, open_session
+from ledgerstone.handlers.notes import list_drafts
+from ledgerstone.handlers.paging import first_fitting, load_missing
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.tickets import check_still_asked, find_ticket, load_missing
+from ledgerstone.handlers.runs import find_run, read_run
+from ledgerstone.handlers.tickets import check_still_asked, find_ticket, list_tickets
+from ledgerstone.handlers.work import list_work, wake
 from ledgerstone.records.executions import Execution
+from ledgerstone.records.recovery import Recovery
+from ledgerstone.records.runs import Run
 from ledgerstone.records.tickets import Ticket
 from ledgerstone.rules import executions as rules
 from ledgerstone.rules import tickets as ticket_rules
-from ledgerstone.rules.guard import check_alive, check_guard
+from ledgerstone.rules.guard import check_alive, check_guard, is_live
 from ledgerstone.rules.usage import NO_CALLS, add_calls, check_calls
-from ledgerstone.tables.sessions import HEADS, Head
+from ledgerstone.tables.runs import RUNS_OPEN, RunRow
+from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.table import Index, Key
 from ledgerstone.tables.tickets import (
     EXECUTIONS,
@@ -44,12 +47,15 @@ from ledgerstone.tables.usage import CALL_SUMS, CallSumsRow
 _age = attrgetter("created_us", "id")
 
 
-@handles(StartExecution)
-async def start_execution(tx: Tx, command: StartExecution) -> Execution:
-    """The durable intent, or the outcome that the same call had before."""
+TICKETS_MAX = 10_000
+"""More than any session asks at once; a list needs a limit."""
+_CHUNK_RUNS = 100
+
+
+@handles(commands.StartExecution)
+async def start_execution(tx: Tx, command: commands.StartExecution) -> Execution:
     tenant, fence = command.tenant, command.guard.fence
-    head = await need_head(tx, tenant, command.session)
-    check_alive(command.session, head)
+    head = await open_session(tx, tenant, command.session)
     check_guard(command.session, head, command.guard, tx.now_us)
     found = await _find(tx, tenant, command.id, head)
     if found is not None:
@@ -125,17 +131,11 @@ async def _count_change(tx: Tx, number: int, before: Execution, after: Execution
 def _save(tx: Tx, tenant: str, head: Head, execution: Execution) -> Execution:
     """Write an execution; answers it as it will be read."""
     row = ExecutionRow(
-        tenant,
-        execution.id,
-        head.number,
-        execution.call_id,
-        execution.message_id,
-        execution.run_id,
-        execution.ticket,
-        execution.status,
-        execution.fence,
-        execution.created_us,
-        rules.encode(execution),
+        tenant=tenant,
+        id=execution.id,
+        number=head.number,
+        body=rules.encode(execution),
+        **rules.columns(execution),
     )
     tx.put(EXECUTIONS, row)
     return _read(tx, row, head)
@@ -171,9 +171,8 @@ async def need_execution(tx: Tx, tenant: str, id: str) -> Execution:
     return (await _need(tx, tenant, id))[0]
 
 
-@handles(FinishExecution)
-async def finish_execution(tx: Tx, command: FinishExecution) -> Execution:
-    """The outcome, once."""
+@handles(commands.FinishExecution)
+async def finish_execution(tx: Tx, command: commands.FinishExecution) -> Execution:
     execution, head = await _need(tx, command.tenant, command.finish.id)
     check_alive(execution.session, head)
     if command.guard.fence is not None:
@@ -202,9 +201,8 @@ async def finish_in_commit(tx: Tx, commit: Commit) -> None:
     commit.effects["executions"] = effects
 
 
-@handles(RetryExecution)
-async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
-    """Begin it once more, because somebody decided so."""
+@handles(commands.RetryExecution)
+async def retry_execution(tx: Tx, command: commands.RetryExecution) -> Execution:
     execution, head = await _need(tx, command.tenant, command.id)
     check_alive(execution.session, head)
     fence, later = command.guard.fence, command.later
@@ -214,16 +212,14 @@ async def retry_execution(tx: Tx, command: RetryExecution) -> Execution:
     return await _begin_again(tx, command.tenant, head, execution, fence, later=later)
 
 
-@handles(GetExecution)
-async def get_execution(tx: Tx, query: GetExecution) -> Execution | None:
-    """By id."""
+@handles(commands.GetExecution)
+async def get_execution(tx: Tx, query: commands.GetExecution) -> Execution | None:
     found = await _find(tx, query.tenant, query.id)
     return None if found is None else found[0]
 
 
-@handles(ListExecutions)
-async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
-    """In the order they were made."""
+@handles(commands.ListExecutions)
+async def list_executions(tx: Tx, query: commands.ListExecutions) -> list[Execution]:
     heads: dict[int, Head | None] = {}
     if query.session is not None:
         head = await find_head(tx, query.tenant, query.session)
@@ -239,7 +235,11 @@ async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
 
     index, prefix, limit = _index_for(query, number)
     if index is EXECUTIONS_BY_SESSION and query.unresolved:
-        rows = await fitting(await _started(tx, query.tenant, prefix))
+        # Few have no outcome: they are chosen without the bodies of the rest.
+        places = await tx.scan_columns(EXECUTIONS_BY_SESSION, ("id", "status"), *prefix)
+        keys = [(query.tenant, id) for id, status in places if status == "started"]
+        stored = await tx.get_many(EXECUTIONS, keys)
+        rows = await fitting([row for row in stored if row is not None])
     else:
         rows = await first_fitting(tx, index, prefix, fitting, limit)
     rows.sort(key=_age)
@@ -251,7 +251,7 @@ async def list_executions(tx: Tx, query: ListExecutions) -> list[Execution]:
 
 
 def _index_for(
-    query: ListExecutions, number: int | None
+    query: commands.ListExecutions, number: int | None
 ) -> tuple[Index[ExecutionRow], Key, int | None]:
     """Where to look for the fewest rows, and for how many when they are in the order of age.
 
@@ -268,14 +268,7 @@ def _index_for(
     return EXECUTIONS.primary, (query.tenant,), None
 
 
-async def _started(tx: Tx, tenant: str, place: Key) -> list[ExecutionRow]:
-    """A session's executions without an outcome: few, and chosen without the bodies of the rest."""
-    places = await tx.scan_columns(EXECUTIONS_BY_SESSION, ("id", "status"), *place)
-    started = [(tenant, id) for id, status in places if status == "started"]
-    return [row for row in await tx.get_many(EXECUTIONS, started) if row is not None]
-
-
-def _fits(row: ExecutionRow, query: ListExecutions, number: int | None) -> bool:
+def _fits(row: ExecutionRow, query: commands.ListExecutions, number: int | None) -> bool:
     if row.tenant != query.tenant or (query.unresolved and row.status != "started"):
         return False
     return all(
@@ -286,3 +279,55 @@ def _fits(row: ExecutionRow, query: ListExecutions, number: int | None) -> bool:
             (query.run_id, row.run),
         )
     )
+
+
+@handles(GetRecovery)
+async def get_recovery(tx: Tx, query: GetRecovery) -> Recovery | None:
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return None
+    run = None if head.open_run is None else await find_run(tx, query.tenant, head.open_run)
+    return await _recovery(tx, query.tenant, query.session, head, run)
+
+
+async def _recovery(tx: Tx, tenant: str, session: str, head: Head, run: Run | None) -> Recovery:
+    queued = await list_work(tx, ListWork(tenant=tenant, session=session))
+    asked = ListTickets(tenant=tenant, where=TicketFilter(session=session), limit=TICKETS_MAX)
+    started = ListExecutions(tenant=tenant, session=session, unresolved=True)
+    return Recovery(
+        session=session,
+        revision=head.revision,
+        run=run,
+        lease=head.lease(session) if is_live(head, tx.now_us) else None,
+        drafts=await list_drafts(tx, ListDrafts(tenant=tenant, session=session)),
+        executions=await list_executions(tx, started),
+        claims=[batch for batch in queued if batch.claim is not None],
+        tickets=(await list_tickets(tx, asked)).items,
+    )
+
+
+@handles(ListLost)
+async def list_lost(tx: Tx, query: ListLost) -> list[Recovery]:
+    """Sessions with a running run that nobody holds, the oldest run first."""
+    found: list[Recovery] = []
+    seen: set[int] = set()
+    after: Key | None = None
+    while len(found) < query.limit:
+        rows = await tx.scan(RUNS_OPEN, query.tenant, "running", after=after, limit=_CHUNK_RUNS)
+        for row in rows:
+            if row.number not in seen and len(found) < query.limit:
+                seen.add(row.number)  # Its other runs are younger.
+                found += await _lost(tx, query.tenant, row)
+        if len(rows) < _CHUNK_RUNS:
+            break
+        after = (rows[-1].created_us, rows[-1].id)
+    return found
+
+
+async def _lost(tx: Tx, tenant: str, row: RunRow) -> list[Recovery]:
+    """What is lost with a running run: nothing when somebody holds its session, or it is gone."""
+    session = await tx.get(SESSIONS, row.number)
+    head = None if session is None else await tx.get(HEADS, row.number)
+    if session is None or head is None or head.deleted_us is not None or is_live(head, tx.now_us):
+        return []
+    return [await _recovery(tx, tenant, session.id, head, read_run(row.id, row.body))]

@@ -7,7 +7,7 @@ from typing import Any
 from ledgerstone.codec import encode_json, sha256
 from ledgerstone.commands.nodes import NewValue
 from ledgerstone.handlers.artifacts import put_in_commit
-from ledgerstone.handlers.attachments import attach_blobs, stamp
+from ledgerstone.handlers.blobs import attach_blobs, stamp
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.evidence import append_in_commit
 from ledgerstone.handlers.executions import finish_in_commit
@@ -34,7 +34,8 @@ async def carry_more(tx: Tx, commit: Commit) -> None:
     for draft in command.drop_drafts:
         await drop_notes_of(tx, head, draft, DRAFT_PREFIX)
     if command.attach:
-        await stamp_attachments(tx, commit)
+        await stamp(tx, command.tenant, command.session, command.attach, commit.moment_us)
+        commit.effects["attach"] = list(command.attach)
     if command.tickets:
         await open_tickets(tx, commit)
     if command.executions:
@@ -71,13 +72,6 @@ async def put_documents(tx: Tx, commit: Commit) -> None:
         await put_values(tx, head, [NewValue(checkpoint.ref, checkpoint.data)])
         head.checkpoint = checkpoint.ref
         commit.effects["checkpoint"] = checkpoint.ref
-
-
-async def stamp_attachments(tx: Tx, commit: Commit) -> None:
-    """The first commit that uses an attachment stamps it."""
-    command = commit.command
-    await stamp(tx, command.tenant, command.session, command.attach, commit.moment_us)
-    commit.effects["attach"] = list(command.attach)
 
 
 async def store_extras(tx: Tx, commit: Commit) -> None:

@@ -20,15 +20,19 @@ from ledgerstone.errors import (
 )
 from ledgerstone.handlers.commits import Commit, runs_of
 from ledgerstone.handlers.nodes import (
+    MAIN,
     add_nodes,
+    effective,
     hide_node,
     id_at,
     node_at,
     node_by_id,
     nodes_between,
+    places_above,
+    stored_leaf,
     taken_node,
+    tip_of,
 )
-from ledgerstone.handlers.paths import MAIN, effective, places_above, stored_leaf, tip_of
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.records.turns import Placed
 from ledgerstone.rules.bodies import read_object

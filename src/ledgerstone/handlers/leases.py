@@ -1,31 +1,31 @@
-"""Taking, renewing, releasing and breaking leases."""
+"""Leases: taking, renewing, releasing and breaking them; raising fences after a restore."""
 
 from __future__ import annotations
 
-from ledgerstone.commands.leases import (
-    BreakLease,
-    GetLease,
-    ReleaseLease,
-    RenewLease,
-    TakeLease,
-)
-from ledgerstone.handlers.heads import find_head, need_head, save_head
+from copy import copy
+
+from msgspec.structs import replace
+
+from ledgerstone.commands import leases as commands
+from ledgerstone.commands.leases import RaiseFences
+from ledgerstone.handlers.heads import find_head, need_head, number_of, open_session, save_head
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.leases import Lease
 from ledgerstone.rules import leases as rules
-from ledgerstone.rules.guard import check_alive, is_live
+from ledgerstone.rules.guard import is_live
+from ledgerstone.rules.leases import FLOOR_STUB, clear
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.graph import NOTES, NoteRow
+from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
 from ledgerstone.tables.transaction import Tx
 
 LEASE_NODE = "ledger.lease"
 
 
-@handles(TakeLease)
-async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
-    """Grant the lease, or None while another owner's lives."""
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+@handles(commands.TakeLease)
+async def take_lease(tx: Tx, command: commands.TakeLease) -> Lease | None:
+    head = await open_session(tx, command.tenant, command.session)
     expires_us = head.expires_us
     if not rules.take(head, command, tx.now_us):
         return None
@@ -35,9 +35,8 @@ async def take_lease(tx: Tx, command: TakeLease) -> Lease | None:
     return head.lease(command.session)
 
 
-@handles(RenewLease)
-async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
-    """A later expiry for the exact, unexpired lease."""
+@handles(commands.RenewLease)
+async def renew_lease(tx: Tx, command: commands.RenewLease) -> Lease:
     head = await need_head(tx, command.tenant, command.session)
     rules.renew(head, command, tx.now_us)
     save_head(tx, head)
@@ -46,9 +45,8 @@ async def renew_lease(tx: Tx, command: RenewLease) -> Lease:
     return renewed
 
 
-@handles(ReleaseLease)
-async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
-    """End this very grant; anything stale changes nothing."""
+@handles(commands.ReleaseLease)
+async def release_lease(tx: Tx, command: commands.ReleaseLease) -> bool:
     head = await find_head(tx, command.tenant, command.session)
     if head is None or not rules.holds(head, command):
         return False
@@ -58,9 +56,8 @@ async def release_lease(tx: Tx, command: ReleaseLease) -> bool:
     return True
 
 
-@handles(BreakLease)
-async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
-    """End the lease that lives, and fence its holder off."""
+@handles(commands.BreakLease)
+async def break_lease(tx: Tx, command: commands.BreakLease) -> Lease | None:
     head = await need_head(tx, command.tenant, command.session)
     broken = rules.break_(head, command, tx.now_us)
     if broken is None:
@@ -73,10 +70,36 @@ async def break_lease(tx: Tx, command: BreakLease) -> Lease | None:
     return broken
 
 
-@handles(GetLease)
-async def get_lease(tx: Tx, query: GetLease) -> Lease | None:
-    """The live lease."""
+@handles(commands.GetLease)
+async def get_lease(tx: Tx, query: commands.GetLease) -> Lease | None:
     head = await find_head(tx, query.tenant, query.session)
     if head is None or not is_live(head, tx.now_us):
         return None
     return head.lease(query.session)
+
+
+@handles(RaiseFences)
+async def raise_fences(tx: Tx, command: RaiseFences) -> int:
+    """End leases and raise fences: of all sessions, and of those that are gone or to come."""
+    tenant = command.tenant
+    if not command.session:
+        # The stub of no session, which is made if need be, bears the fence of sessions to come.
+        if await tx.get(STUBS, tenant, FLOOR_STUB) is None:
+            tx.put(STUBS, StubRow(tenant, FLOOR_STUB, 0, 0, GENESIS, 0))
+        for row in await tx.scan(STUBS.primary, tenant):
+            tx.put(STUBS, replace(row, fence=row.fence + command.jump))
+    if command.session is None:
+        keys = await tx.scan_columns(SESSIONS_BY_ID, ("number",), tenant)
+    else:
+        number = await number_of(tx, tenant, command.session)
+        keys = [] if number is None else [(number,)]
+    raised = 0
+    for stored in await tx.get_many(HEADS, keys):
+        if stored is not None:
+            head = copy(stored)
+            head.fence += command.jump
+            clear(head)
+            save_head(tx, head)
+            await settle_ready(tx, head)
+            raised += 1
+    return raised

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
+from ledgerstone.commands import memories as commands
 from ledgerstone.commands.embeddings import NewEmbedding
-from ledgerstone.commands.memories import (
-    ChangeMemories,
-    DeleteMemory,
-    GetMemories,
-    ListNamespaces,
-    NewMemory,
-    PutMemory,
-    SearchMemories,
-    SweepMemories,
-    TouchMemory,
-)
+from ledgerstone.commands.memories import NewMemory
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.embeddings import drop_vector, put_vectors
+from ledgerstone.handlers.paging import first_fitting
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.memories import Memory
 from ledgerstone.rules import memories as rules
@@ -32,15 +24,13 @@ from ledgerstone.tables.transaction import Tx
 _PAGE_ROWS = 500
 
 
-@handles(PutMemory)
-async def put_memory(tx: Tx, command: PutMemory) -> Memory:
-    """Insert or replace."""
+@handles(commands.PutMemory)
+async def put_memory(tx: Tx, command: commands.PutMemory) -> Memory:
     return await _put(tx, command.tenant, command.memory)
 
 
-@handles(ChangeMemories)
-async def change_memories(tx: Tx, command: ChangeMemories) -> list[Memory | bool]:
-    """Puts and deletes in order."""
+@handles(commands.ChangeMemories)
+async def change_memories(tx: Tx, command: commands.ChangeMemories) -> list[Memory | bool]:
     answers: list[Memory | bool] = []
     for one in command.changes:
         if isinstance(one, NewMemory):
@@ -83,9 +73,8 @@ async def _put(tx: Tx, tenant: str, new: NewMemory) -> Memory:
     return _record(row)
 
 
-@handles(DeleteMemory)
-async def delete_memory(tx: Tx, command: DeleteMemory) -> bool:
-    """Remove; whether there was one."""
+@handles(commands.DeleteMemory)
+async def delete_memory(tx: Tx, command: commands.DeleteMemory) -> bool:
     return await _drop(tx, command.tenant, command.namespace, command.key)
 
 
@@ -102,9 +91,8 @@ async def _remove(tx: Tx, tenant: str, namespace: str, key: str) -> None:
     tx.delete(MEMORIES, tenant, namespace, key)
 
 
-@handles(TouchMemory)
-async def touch_memory(tx: Tx, command: TouchMemory) -> Memory | None:
-    """Read, and let the time to live begin anew."""
+@handles(commands.TouchMemory)
+async def touch_memory(tx: Tx, command: commands.TouchMemory) -> Memory | None:
     row = await tx.get(MEMORIES, command.tenant, command.namespace, command.key)
     if row is None or not _is_alive(tx, row):
         return None
@@ -114,8 +102,8 @@ async def touch_memory(tx: Tx, command: TouchMemory) -> Memory | None:
     return _record(row)
 
 
-@handles(SweepMemories)
-async def sweep_memories(tx: Tx, command: SweepMemories) -> int:
+@handles(commands.SweepMemories)
+async def sweep_memories(tx: Tx, command: commands.SweepMemories) -> int:
     """Remove some that have ended, the first to end first."""
     ended = await tx.scan_columns(
         MEMORIES_BY_EXPIRY, ("namespace", "key"), command.tenant,
@@ -127,42 +115,37 @@ async def sweep_memories(tx: Tx, command: SweepMemories) -> int:
     return len(ended)
 
 
-@handles(GetMemories)
-async def get_memories(tx: Tx, query: GetMemories) -> list[Memory | None]:
-    """Several by name."""
+@handles(commands.GetMemories)
+async def get_memories(tx: Tx, query: commands.GetMemories) -> list[Memory | None]:
     keys = [(query.tenant, name.namespace, name.key) for name in query.names]
     rows = await tx.get_many(MEMORIES, keys)
     return [_record(row) if row is not None and _is_alive(tx, row) else None for row in rows]
 
 
-@handles(SearchMemories)
-async def search_memories(tx: Tx, query: SearchMemories) -> list[Memory]:
+@handles(commands.SearchMemories)
+async def search_memories(tx: Tx, query: commands.SearchMemories) -> list[Memory]:
     """By namespace and key; filters are judged page by page."""
     wanted = decode_filter(query.filter)
     enough = None if query.limit is None else query.offset + query.limit
     after, bounds = (query.namespace, ""), _below(query.namespace)
     if query.after is not None:
         after = max(after, (query.after.namespace, query.after.key))
-    found: list[MemoryRow] = []
-    while enough is None or len(found) < enough:
-        rows = await tx.scan(
-            MEMORIES.primary, query.tenant, after=after, limit=_PAGE_ROWS, **bounds
-        )
-        # A record is made of what is handed out only: most of what is looked at is not.
-        found += [
-            row
-            for row in rows
-            if _is_alive(tx, row)
-            and (not wanted or matches(wanted, rules.read_value(row.key, row.value)))
-        ]
-        if len(rows) < _PAGE_ROWS:
-            break
-        after = (rows[-1].namespace, rows[-1].key)
-    return [_record(row) for row in found[query.offset : enough]]
+
+    async def fitting(rows: list[MemoryRow]) -> list[MemoryRow]:
+        alive = [row for row in rows if _is_alive(tx, row)]
+        if not wanted:
+            return alive
+        return [row for row in alive if matches(wanted, rules.read_value(row.key, row.value))]
+
+    found = await first_fitting(
+        tx, MEMORIES.primary, (query.tenant,), fitting, enough,
+        after=after, page_rows=_PAGE_ROWS, **bounds,
+    )  # fmt: skip
+    return [_record(row) for row in found[query.offset :]]
 
 
-@handles(ListNamespaces)
-async def list_namespaces(tx: Tx, query: ListNamespaces) -> list[tuple[str, ...]]:
+@handles(commands.ListNamespaces)
+async def list_namespaces(tx: Tx, query: commands.ListNamespaces) -> list[tuple[str, ...]]:
     """Names of many namespaces come with one page; a long namespace is skipped, not walked."""
     found: list[str] = []
     enough = query.offset + query.limit
@@ -204,12 +187,5 @@ def _is_alive(tx: Tx, row: MemoryRow | None) -> bool:
 
 
 def _record(row: MemoryRow) -> Memory:
-    return rules.record(
-        row.namespace,
-        row.key,
-        row.value,
-        row.ttl_us,
-        row.created_us,
-        row.updated_us,
-        row.expires_us,
-    )
+    _, *columns = astuple(row)
+    return rules.record(*columns)

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.nodes import (
-    GetMessage,
-    GetVersions,
-    ReadMessages,
-    ReadRange,
-)
+from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.heads import find_head
-from ledgerstone.handlers.nodes import columns_between, id_at, node_by_id, nodes_with_id
-from ledgerstone.handlers.paths import (
-    Stretch,
+from ledgerstone.handlers.nodes import (
+    COLUMNS,
+    MAIN,
+    Row,
+    columns_between,
+    count_path,
     end_of,
+    ids_at,
+    is_live_message,
+    is_message,
+    node_by_id,
+    nodes_with_id,
+    places_above,
+    read_between,
+    read_path,
+    row_of,
     stretches,
+    tip_of,
 )
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
+from ledgerstone.handlers.runs import run_names
 from ledgerstone.records.messages import Message, Visibility
+from ledgerstone.records.sessions import Page
 from ledgerstone.rules.bodies import (
     ROLE_NAMES,
     UNREADABLE,
@@ -32,21 +40,14 @@ from ledgerstone.rules.bodies import (
     read_amended,
     read_loosely,
     read_object,
+    visibility_of,
 )
-from ledgerstone.tables.graph import AMENDMENTS, NodeRow
+from ledgerstone.tables.graph import AMENDMENTS
+from ledgerstone.tables.runs import RUNS_BY_ID
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
 from ledgerstone.tables.transaction import Tx
 
-Row: TypeAlias = tuple[Any, ...]
-"""Some columns of a node, in the order in which they were asked for."""
-
-COLUMNS = ("ord", "parent", "seq", "role", "run", "created_us", "id", "body", "deleted_us")
-"""What is read of a message."""
-row_of: Callable[[NodeRow], Row] = attrgetter(*COLUMNS)
-
-_PAGE_ROWS = 256
-_SPARSE = 16
-"""Ids are read as one range unless it holds this many times more rows than are asked for."""
+Test: TypeAlias = Callable[[Row], bool]
 
 
 class Patch(NamedTuple):
@@ -58,19 +59,8 @@ class Patch(NamedTuple):
     patch: bytes
 
 
-def is_message(row: Row) -> bool:
-    """Whether a row is a message that still has its body."""
-    return row[3] is not None and row[7] is not None
-
-
-def is_live_message(row: Row) -> bool:
-    """The same, and it is not tombstoned."""
-    return row[8] is None and row[3] is not None and row[7] is not None
-
-
-@handles(ReadMessages)
-async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
-    """A path, or its newest or oldest part, oldest first."""
+@handles(commands.ReadMessages)
+async def read_messages(tx: Tx, query: commands.ReadMessages) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -85,67 +75,6 @@ async def read_messages(tx: Tx, query: ReadMessages) -> list[Message]:
         first=query.first,
     )
     return await messages_of(tx, head, query.session, rows)
-
-
-async def read_path(
-    tx: Tx,
-    head: Head,
-    parts: list[Stretch],
-    *,
-    columns: tuple[str, ...] = COLUMNS,
-    fits: Callable[[Row], bool] = is_live_message,
-    after_seq: int = 0,
-    before_seq: int | None = None,
-    last: int | None = None,
-    first: int | None = None,
-) -> list[Row]:
-    """The nodes of a path that fit, oldest first; `parts` are its stretches, newest first.
-
-    The columns begin with those of a message.
-    """
-    wanted, newest_first = (first, False) if last is None else (last, True)
-    found: list[Row] = []
-    for part in parts if newest_first else reversed(parts):
-        left = None if wanted is None else wanted - len(found)
-        if left == 0:
-            break
-        low, high = part.within(after_seq, before_seq)
-        found += await read_between(
-            tx, head.number, columns, low, high, fits, wanted=left, reverse=newest_first
-        )
-    return found[::-1] if newest_first else found
-
-
-async def read_between(
-    tx: Tx,
-    number: int,
-    columns: tuple[str, ...],
-    first: int,
-    last: int,
-    fits: Callable[[Row], bool],
-    *,
-    wanted: int | None,
-    reverse: bool,
-) -> list[Row]:
-    """The rows from one ord to another that fit, not more than are wanted; ord comes first."""
-    found: list[Row] = []
-    size = wanted
-    while first <= last:
-        rows = await columns_between(tx, number, columns, first, last, limit=size, reverse=reverse)
-        if fits is is_live_message:  # The usual one: the same, without a call for each row.
-            found += [
-                row for row in rows if row[8] is None and row[3] is not None and row[7] is not None
-            ]
-        else:
-            found += filter(fits, rows)
-        if wanted is None or size is None or len(rows) < size or len(found) >= wanted:
-            break
-        if reverse:
-            last = rows[-1][0] - 1
-        else:
-            first = rows[-1][0] + 1
-        size = max(wanted, _PAGE_ROWS)  # Few of the first rows did fit.
-    return found[:wanted]
 
 
 async def messages_of(
@@ -163,7 +92,8 @@ async def _messages(
     tx: Tx, head: Head, session: str, rows: list[Row], newest: dict[int, Patch]
 ) -> list[Message]:
     others = await _other_parents(tx, head.number, rows)
-    run_id = (await _runs(tx, head, rows)).get
+    numbers = {row[4] for row in rows if row[4] is not None} if head.runs else set()
+    run_id = (await run_names(tx, head, numbers)).get
     found = []
     before: int | None = None
     parent_id = before_id = None
@@ -217,18 +147,7 @@ async def with_parents(
 ) -> dict[int, str]:
     """Ids by ord, and the ids of those parents that are not among them."""
     missing = set(parents).difference(ids, (0,))
-    if not missing:
-        return ids
-    first, last = min(missing), max(missing)
-    if last < first + _SPARSE * len(missing):
-        return dict(await columns_between(tx, number, ("ord", "id"), first, last)) | ids
-    found = {ord: await id_at(tx, number, ord) for ord in sorted(missing)}
-    return {ord: id for ord, id in found.items() if id is not None} | ids
-
-
-async def _runs(tx: Tx, head: Head, rows: list[Row]) -> dict[int, str]:
-    numbers = {row[4] for row in rows if row[4] is not None} if head.runs else None
-    return await run_names(tx, head, numbers) if numbers else {}
+    return await ids_at(tx, number, missing) | ids if missing else ids
 
 
 async def _patches(
@@ -258,9 +177,8 @@ async def amended_visibilities(tx: Tx, head: Head) -> dict[int, Visibility]:
     return found
 
 
-@handles(ReadRange)
-async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
-    """Messages of the main path by inclusive position."""
+@handles(commands.ReadRange)
+async def read_range(tx: Tx, query: commands.ReadRange) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -270,9 +188,8 @@ async def read_range(tx: Tx, query: ReadRange) -> list[Message]:
     return await messages_of(tx, head, query.session, rows)
 
 
-@handles(GetMessage)
-async def get_message(tx: Tx, query: GetMessage) -> Message | None:
-    """By id, soft-deleted ones too; without a session, the oldest one of the tenant."""
+@handles(commands.GetMessage)
+async def get_message(tx: Tx, query: commands.GetMessage) -> Message | None:
     if query.session is None:
         return await _oldest(tx, query.tenant, query.id)
     head = await find_head(tx, query.tenant, query.session)
@@ -305,9 +222,8 @@ async def _oldest(tx: Tx, tenant: str, id: str) -> Message | None:
     return (await messages_of(tx, head, name, [row_of(oldest)]))[0]
 
 
-@handles(GetVersions)
-async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
-    """The original, then every amendment."""
+@handles(commands.GetVersions)
+async def get_versions(tx: Tx, query: commands.GetVersions) -> list[Message]:
     head = await find_head(tx, query.tenant, query.session)
     row = None if head is None else await _message_row(tx, head, query.id)
     if head is None or row is None:
@@ -315,3 +231,106 @@ async def get_versions(tx: Tx, query: GetVersions) -> list[Message]:
     (original,) = await _messages(tx, head, query.session, [row], {})
     patches = await _patches(tx, head, row[0], row[0]) if head.amended else []
     return [original, *(_amended(original, row[7], patch) for patch in patches)]
+
+
+@handles(commands.ListMessages)
+async def list_messages(tx: Tx, query: commands.ListMessages) -> Page[Message]:
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return Page([], total=0 if query.total else None)
+    wanted = query.offset + query.limit + 1
+    read = _path_rows if query.run_id is None else _run_rows
+    rows, total = await read(tx, head, query, await _test_of(tx, head, query), wanted)
+    rows = rows[query.offset : wanted]
+    items = await messages_of(tx, head, query.session, rows[: query.limit])
+    return Page(items, len(rows) > query.limit, None, total)
+
+
+async def _test_of(tx: Tx, head: Head, query: commands.ListMessages) -> Test:
+    """Which rows are in the list."""
+    there = is_message if query.deleted else is_live_message
+    if query.visibility is None:
+        return there
+    amended = await amended_visibilities(tx, head)
+
+    def fits(row: Row) -> bool:
+        if not there(row):
+            return False
+        visibility = amended.get(row[0]) or visibility_of(row[7], row[6])
+        return visibility == query.visibility
+
+    return fits
+
+
+async def _path_rows(
+    tx: Tx, head: Head, query: commands.ListMessages, fits: Test, wanted: int
+) -> tuple[list[Row], int | None]:
+    leaf = await end_of(tx, head, query.branch, None, deleted=query.deleted)
+    after = None if query.after is None else query.after[0]
+    parts = await stretches(tx, head, leaf)
+    rows = await read_path(
+        tx,
+        head,
+        parts,
+        fits=fits,
+        after_seq=0 if query.newest_first else after or 0,
+        before_seq=after if query.newest_first else None,
+        first=None if query.newest_first else wanted,
+        last=wanted if query.newest_first else None,
+    )
+    total = None
+    if query.total and query.visibility is not None:
+        total = len(await read_path(tx, head, parts, fits=fits))
+    elif query.total:
+        total = await _path_total(tx, head, leaf, query)
+    return (rows[::-1] if query.newest_first else rows), total
+
+
+async def _path_total(tx: Tx, head: Head, leaf: int, query: commands.ListMessages) -> int:
+    if query.deleted:
+        return sum(place.role is not None for place in await places_above(tx, head, leaf, 0))
+    return head.messages if query.branch == MAIN else (await count_path(tx, head, leaf))[0]
+
+
+async def _run_rows(
+    tx: Tx, head: Head, query: commands.ListMessages, fits: Test, wanted: int
+) -> tuple[list[Row], int | None]:
+    run = await tx.find(RUNS_BY_ID, query.run_id, head.number)
+    if run is None or not run.first_ord:
+        return [], 0 if query.total else None
+    n = run.n
+    first, last = run.first_ord, run.last_ord
+    if query.after is not None and query.newest_first:
+        last = min(last, query.after[1] - 1)
+    elif query.after is not None:
+        first = max(first, query.after[1] + 1)
+    rows = await read_between(
+        tx, head.number, COLUMNS, first, last, lambda row: row[4] == n and fits(row),
+        wanted=wanted, reverse=query.newest_first,
+    )  # fmt: skip
+    if not query.total:
+        return rows, None
+    if query.visibility is not None:
+        found = await read_between(
+            tx, head.number, COLUMNS, run.first_ord, run.last_ord,
+            lambda row: row[4] == n and fits(row), wanted=None, reverse=False,
+        )  # fmt: skip
+        return rows, len(found)
+    columns = ("run", "role", "deleted_us")
+    places = await columns_between(tx, head.number, columns, run.first_ord, run.last_ord)
+    return rows, sum(
+        by == n and role is not None and (query.deleted or deleted_us is None)
+        for by, role, deleted_us in places
+    )
+
+
+@handles(commands.CountMessages)
+async def count_messages(tx: Tx, query: commands.CountMessages) -> int:
+    """Live messages on a path; main's count stands in the head."""
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return 0
+    if query.branch == MAIN:
+        return head.messages
+    tip = await tip_of(tx, head, query.branch)
+    return 0 if tip is None else (await count_path(tx, head, tip[0]))[0]

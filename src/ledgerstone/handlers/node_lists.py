@@ -6,15 +6,18 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ledgerstone.commands.nodes import ListNodes
-from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.messages import Row, read_between
+from ledgerstone.handlers.heads import number_of
 from ledgerstone.handlers.node_reads import AnyNode, NodeContent, nodes_of, of_tenant
-from ledgerstone.handlers.nodes import columns_between, node_at, nodes_between
-from ledgerstone.handlers.notes import number_of
+from ledgerstone.handlers.nodes import (
+    Row,
+    columns_between,
+    nodes_at,
+    read_between,
+)
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.nodes import MESSAGE, Node
 from ledgerstone.rules.bodies import read_meta
-from ledgerstone.rules.filters import contains
+from ledgerstone.rules.matching import contains
 from ledgerstone.tables.graph import NODES_BY_KIND, NODES_BY_LABEL, NodeRow
 from ledgerstone.tables.runs import RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import SESSIONS_BY_ID
@@ -23,8 +26,6 @@ from ledgerstone.tables.transaction import Tx
 ORD_MAX = (1 << 32) - 2
 _SESSIONS = 100
 _PAGE_ROWS = 64
-_SPARSE = 4
-"""Rows are read as one range unless it holds this many times more of them than are asked for."""
 
 
 class Outline(NamedTuple):
@@ -40,23 +41,22 @@ class Outline(NamedTuple):
     deleted_us: int | None
 
 
-class Session(NamedTuple):
+class SessionKey(NamedTuple):
     """A session that is looked through."""
 
     id: str
     number: int
 
 
-class Listed(NamedTuple):
+class ListedNode(NamedTuple):
     """A node of the answer, before it is one."""
 
-    session: Session
+    session: SessionKey
     row: AnyNode
 
 
 @handles(ListNodes)
 async def list_nodes(tx: Tx, query: ListNodes) -> list[Node]:
-    """Live nodes of a session or tenant, at most `limit`."""
     found = await _Listing(tx, query).read()
     nodes: list[Node] = []
     flags = {"notes": query.notes, "resolve": query.resolve}
@@ -77,7 +77,7 @@ class _Listing:
         self.kind = None if query.kind == MESSAGE else query.kind
         self.runs: dict[int, RunRow] = {}
 
-    async def read(self) -> list[Listed]:
+    async def read(self) -> list[ListedNode]:
         tx, query = self.tx, self.query
         if query.run_id is not None:
             self.runs = {row.number: row for row in await tx.scan(RUNS_BY_ID, query.run_id)}
@@ -86,7 +86,7 @@ class _Listing:
             number = await number_of(tx, query.tenant, query.session)
             if number is None:
                 return []
-            session = Session(query.session, number)
+            session = SessionKey(query.session, number)
         if self.by_id and self.kind is not None and query.label is not None:
             return await self._by_label(session)
         if session is not None:
@@ -134,16 +134,16 @@ class _Listing:
 
     # --- one session
 
-    async def _of_session(self, session: Session, wanted: int) -> list[Listed]:
+    async def _of_session(self, session: SessionKey, wanted: int) -> list[ListedNode]:
         """The first nodes of a session in the order asked for."""
         if self.kind is None and not self.by_id:
             rows: list[AnyNode] = [*await self._in_commit_order(session, wanted)]
         else:
             ords = [row.ord for row in await self._outlines(session)]
-            rows = [*await rows_at(self.tx, session.number, ords[:wanted])]
-        return [Listed(session, row) for row in rows]
+            rows = [*await nodes_at(self.tx, session.number, ords[:wanted])]
+        return [ListedNode(session, row) for row in rows]
 
-    async def _in_commit_order(self, session: Session, wanted: int) -> list[NodeContent]:
+    async def _in_commit_order(self, session: SessionKey, wanted: int) -> list[NodeContent]:
         first, last = self._bounds(session)
 
         def fits(row: Row) -> bool:
@@ -155,7 +155,7 @@ class _Listing:
         )  # fmt: skip
         return [NodeContent(*row) for row in rows]
 
-    def _bounds(self, session: Session) -> tuple[int, int]:
+    def _bounds(self, session: SessionKey) -> tuple[int, int]:
         """Between which ords the nodes of a session may be."""
         first, last = 1, ORD_MAX
         if self.query.run_id is not None:
@@ -169,7 +169,7 @@ class _Listing:
                 )  # fmt: skip
         return first, last
 
-    async def _outlines(self, session: Session) -> list[Outline]:
+    async def _outlines(self, session: SessionKey) -> list[Outline]:
         """All nodes of a session that fit, in the order asked for."""
         number, query = session.number, self.query
         first, last = self._bounds(session)
@@ -191,13 +191,13 @@ class _Listing:
 
     # --- a tenant
 
-    async def _tenant_by_ord(self) -> list[Listed]:
-        query, found = self.query, list[Listed]()
+    async def _tenant_by_ord(self) -> list[ListedNode]:
+        query, found = self.query, list[ListedNode]()
         edge = None if query.after is None else query.after[1]
-        sessions: list[Session] = []
+        sessions: list[SessionKey] = []
         if edge is not None:
             number = await number_of(self.tx, query.tenant, edge)
-            sessions = [] if number is None else [Session(edge, number)]
+            sessions = [] if number is None else [SessionKey(edge, number)]
         while True:
             for session in sessions:
                 found += await self._of_session(session, query.limit - len(found))
@@ -208,40 +208,40 @@ class _Listing:
                 return found
             edge = sessions[-1].id
 
-    async def _sessions(self, edge: str | None, limit: int | None = _SESSIONS) -> list[Session]:
+    async def _sessions(self, edge: str | None, limit: int | None = _SESSIONS) -> list[SessionKey]:
         """The next sessions of the tenant in the order of the list."""
         bounds: dict[str, Any] = {}
         if edge is not None:
             bounds["before" if self.reverse else "after"] = (edge,)
         rows = await self.tx.scan_columns(
-            SESSIONS_BY_ID, Session._fields, self.query.tenant, **bounds,
+            SESSIONS_BY_ID, SessionKey._fields, self.query.tenant, **bounds,
             limit=limit, reverse=self.reverse,
         )  # fmt: skip
-        return [Session(*row) for row in rows]
+        return [SessionKey(*row) for row in rows]
 
-    async def _tenant_by_id(self) -> list[Listed]:
+    async def _tenant_by_id(self) -> list[ListedNode]:
         limit = self.query.limit
-        found: list[tuple[tuple[str, str], Session, int]] = []
+        found: list[tuple[tuple[str, str], SessionKey, int]] = []
         for session in await self._sessions(None, None):
             if self.query.run_id is None or session.number in self.runs:
                 rows = (await self._outlines(session))[:limit]
                 found += [((row.id, session.id), session, row.ord) for row in rows]
         found.sort(key=lambda each: each[0], reverse=self.reverse)
         found = found[:limit]
-        ords: dict[Session, list[int]] = {}
+        ords: dict[SessionKey, list[int]] = {}
         for _, session, ord in found:
             ords.setdefault(session, []).append(ord)
         rows_of = {
-            session: iter(await rows_at(self.tx, session.number, places))
+            session: iter(await nodes_at(self.tx, session.number, places))
             for session, places in ords.items()
         }
-        return [Listed(session, next(rows_of[session])) for _, session, _ in found]
+        return [ListedNode(session, next(rows_of[session])) for _, session, _ in found]
 
     # --- nodes of one kind and label stand in an index by id
 
-    async def _by_label(self, session: Session | None) -> list[Listed]:
+    async def _by_label(self, session: SessionKey | None) -> list[ListedNode]:
         query, after = self.query, self.query.after
-        found: list[Listed] = []
+        found: list[ListedNode] = []
         edge = None if after is None else after[0]
         if session is None and edge is not None:
             found += await self._judged(session, await self._labelled(None, edge))
@@ -260,7 +260,7 @@ class _Listing:
         return found[: query.limit]
 
     async def _labelled_beyond(
-        self, session: Session | None, edge: str | None, limit: int
+        self, session: SessionKey | None, edge: str | None, limit: int
     ) -> list[NodeRow]:
         before = self.query.before_id
         bounds: dict[str, Any] = {}
@@ -273,13 +273,13 @@ class _Listing:
             }
         return await self._labelled(session, **bounds, limit=limit, reverse=self.reverse)
 
-    async def _labelled(self, session: Session | None, *id: str, **how: Any) -> list[NodeRow]:
+    async def _labelled(self, session: SessionKey | None, *id: str, **how: Any) -> list[NodeRow]:
         kind, label = self.kind, self.query.label
         if session is None:
             return await self.tx.scan(NODES_BY_KIND, kind, label, *id, **how)
         return await self.tx.scan(NODES_BY_LABEL, session.number, kind, label, *id, **how)
 
-    async def _judged(self, session: Session | None, rows: list[NodeRow]) -> list[Listed]:
+    async def _judged(self, session: SessionKey | None, rows: list[NodeRow]) -> list[ListedNode]:
         """Those of them that are in the list, in its order."""
         rows = [row for row in rows if row.deleted_us is None]
         if session is None:
@@ -287,24 +287,8 @@ class _Listing:
         else:
             named = [(session.id, row) for row in rows]
         found = [
-            Listed(Session(name, row.number), row)
+            ListedNode(SessionKey(name, row.number), row)
             for name, row in named
             if self._fits(row.number, row) and self._is_beyond(name, row.ord, row.id)
         ]
         return sorted(found, key=lambda each: (each.row.id, each.session.id), reverse=self.reverse)
-
-
-async def rows_at(tx: Tx, number: int, ords: list[int]) -> list[NodeRow]:
-    """The nodes of a session at these ords, in their order."""
-    if not ords:
-        return []
-    first, last = min(ords), max(ords)
-    if last - first < _SPARSE * len(ords):
-        rows = {row.ord: row for row in await nodes_between(tx, number, first, last)}
-        found = [rows.get(ord) for ord in ords]
-    else:
-        found = [await node_at(tx, number, ord) for ord in ords]
-    there = [row for row in found if row is not None]
-    if len(there) < len(ords):
-        raise Corrupt("nodes", f"{number}", "ord", "an index names a row that is not there")
-    return there

@@ -1,19 +1,33 @@
-"""Nodes of every kind: one, found by id, listed, along a path; and values."""
+"""Nodes of every kind: one, found by id, along a path, what two branches have; and values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from ledgerstone.commands.nodes import FindNodes, GetNode, GetValues, ReadPath
-from ledgerstone.handlers.heads import find_head
-from ledgerstone.handlers.messages import COLUMNS, Row, read_path, with_parents
-from ledgerstone.handlers.nodes import node_by_id, nodes_with_id
-from ledgerstone.handlers.notes import notes_of, number_of, split_refs, values_of
-from ledgerstone.handlers.paths import Stretch, end_of, stretches
+from ledgerstone.commands import nodes as commands
+from ledgerstone.errors import BranchNotFound
+from ledgerstone.handlers.heads import find_head, need_head, number_of
+from ledgerstone.handlers.messages import with_parents
+from ledgerstone.handlers.nodes import (
+    COLUMNS,
+    MAIN,
+    Row,
+    Stretch,
+    effective,
+    end_of,
+    id_at,
+    node_by_id,
+    nodes_with_id,
+    read_path,
+    stretches,
+    tip_of,
+)
+from ledgerstone.handlers.notes import notes_of, split_refs, values_of
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import run_names
-from ledgerstone.records.nodes import MESSAGE, Node, Note
+from ledgerstone.handlers.runs import run_names
+from ledgerstone.handlers.sessions import named_branches
+from ledgerstone.records.nodes import MESSAGE, Branch, Diff, Node
 from ledgerstone.rules.bodies import read_any, read_meta
 from ledgerstone.tables.graph import NodeRow
 from ledgerstone.tables.sessions import SESSIONS, Head
@@ -60,7 +74,11 @@ async def nodes_of(
     found = []
     for row in rows:
         beside = await notes_of(tx, number, row.id) if notes else None
-        resolved = await _resolved(tx, number, row, beside) if resolve else None
+        resolved = None
+        if resolve:
+            more = [ref for note in (beside or {}).values() for ref in note.values]
+            refs = dict.fromkeys([*split_refs(row.refs), *more])
+            resolved = await values_of(tx, number, tuple(refs))
         found.append(
             Node(
                 id=row.id,
@@ -83,16 +101,8 @@ async def nodes_of(
     return found
 
 
-async def _resolved(
-    tx: Tx, number: int, row: AnyNode, beside: dict[str, Note] | None
-) -> dict[str, bytes]:
-    more = [ref for note in (beside or {}).values() for ref in note.values]
-    return await values_of(tx, number, tuple(dict.fromkeys([*split_refs(row.refs), *more])))
-
-
-@handles(GetNode)
-async def get_node(tx: Tx, query: GetNode) -> Node | None:
-    """One live node of a session."""
+@handles(commands.GetNode)
+async def get_node(tx: Tx, query: commands.GetNode) -> Node | None:
     number = await number_of(tx, query.tenant, query.session)
     row = None if number is None else await node_by_id(tx, number, query.id)
     if number is None or row is None or row.deleted_us is not None:
@@ -101,8 +111,8 @@ async def get_node(tx: Tx, query: GetNode) -> Node | None:
     return (await nodes_of(tx, number, query.session, [row], **flags))[0]
 
 
-@handles(FindNodes)
-async def find_nodes(tx: Tx, query: FindNodes) -> list[Node]:
+@handles(commands.FindNodes)
+async def find_nodes(tx: Tx, query: commands.FindNodes) -> list[Node]:
     """Live nodes with this id in any session of the tenant, by session."""
     rows = [row for row in await nodes_with_id(tx, query.id) if row.deleted_us is None]
     found: list[Node] = []
@@ -119,9 +129,8 @@ async def of_tenant(tx: Tx, tenant: str, rows: Sequence[NodeRow]) -> list[tuple[
     return [(names[row.number], row) for row in rows if row.number in names]
 
 
-@handles(ReadPath)
-async def read_node_path(tx: Tx, query: ReadPath) -> list[Node]:
-    """Live nodes along a path, oldest first."""
+@handles(commands.ReadPath)
+async def read_node_path(tx: Tx, query: commands.ReadPath) -> list[Node]:
     head = await find_head(tx, query.tenant, query.session)
     if head is None:
         return []
@@ -163,8 +172,51 @@ def _live_of(kind: str | None) -> Callable[[Row], bool]:
     return fits
 
 
-@handles(GetValues)
-async def get_values(tx: Tx, query: GetValues) -> dict[str, bytes]:
-    """Values by digest."""
+@handles(commands.GetValues)
+async def get_values(tx: Tx, query: commands.GetValues) -> dict[str, bytes]:
     number = await number_of(tx, query.tenant, query.session)
     return {} if number is None else await values_of(tx, number, query.digests)
+
+
+@handles(commands.ListBranches)
+async def list_branches(tx: Tx, query: commands.ListBranches) -> list[Branch]:
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    main = Branch(MAIN, await id_at(tx, head.number, head.tip), head.tip_seq)
+    return [main, *(await named_branches(tx, head) if head.named else ())]
+
+
+@handles(commands.DiffBranches)
+async def diff_branches(tx: Tx, query: commands.DiffBranches) -> Diff:
+    head = await need_head(tx, query.tenant, query.session)
+    a = await _path(tx, head, query.a)
+    b = await _path(tx, head, query.b)
+    common, above = await effective(tx, head, _last_common(a, b))
+    return Diff(
+        await id_at(tx, head.number, common),
+        await read_path_nodes(tx, head, query.session, a, after_seq=above),
+        await read_path_nodes(tx, head, query.session, b, after_seq=above),
+    )
+
+
+async def _path(tx: Tx, head: Head, branch: str) -> list[Stretch]:
+    tip = await tip_of(tx, head, branch)
+    if tip is None:
+        raise BranchNotFound(branch)
+    return await stretches(tx, head, tip[0])
+
+
+def _last_common(a: list[Stretch], b: list[Stretch]) -> int:
+    """The highest ord that is on both paths; 0 when there is none."""
+    x = y = 0
+    while x < len(a) and y < len(b):
+        common = min(a[x].last, b[y].last)
+        if common >= max(a[x].first, b[y].first):
+            return common
+        # The stretch that begins higher is wholly above the other one.
+        if a[x].first > b[y].first:
+            x += 1
+        else:
+            y += 1
+    return 0

@@ -6,46 +6,30 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from ledgerstone.codec import decode_json, sha256
-from ledgerstone.commands.nodes import (
-    AnnotateNodes,
-    DropNotes,
-    GetNotes,
-    ListDrafts,
-    NewNote,
-    NewValue,
-)
+from ledgerstone.commands import nodes as commands
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.heads import find_head, need_head
+from ledgerstone.handlers.heads import find_head, number_of, open_session
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.drafts import DRAFT_PREFIX, DraftRecord
 from ledgerstone.records.nodes import Note
 from ledgerstone.rules.bodies import read_any
-from ledgerstone.rules.guard import check_alive
 from ledgerstone.tables.graph import CONTENTS, NOTES, NOTES_DRAFTS, ContentRow, NoteRow
-from ledgerstone.tables.sessions import SESSIONS_BY_ID, Head
+from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.transaction import Tx
 
 DIGEST_CHARS = 64
 NoteMode: TypeAlias = Literal["keep_note", "replace_note"]
 
 
-async def number_of(tx: Tx, tenant: str, session: str) -> int | None:
-    """The number of a session, for who needs nothing else of it; None when there is none."""
-    row = await tx.find(SESSIONS_BY_ID, tenant, session)
-    return None if row is None else row.number
-
-
-@handles(AnnotateNodes)
-async def annotate_nodes(tx: Tx, command: AnnotateNodes) -> int:
-    """Write notes beside nodes that may not exist yet."""
-    head = await need_head(tx, command.tenant, command.session)
-    check_alive(command.session, head)
+@handles(commands.AnnotateNodes)
+async def annotate_nodes(tx: Tx, command: commands.AnnotateNodes) -> int:
+    head = await open_session(tx, command.tenant, command.session)
     await put_values(tx, head, command.values)
     how: NoteMode = "keep_note" if command.mode == "keep" else "replace_note"
     return await write_notes(tx, head, command.notes, tx.now_us, how)
 
 
-async def put_values(tx: Tx, head: Head, values: Sequence[NewValue]) -> None:
+async def put_values(tx: Tx, head: Head, values: Sequence[commands.NewValue]) -> None:
     """Add values that the session does not have yet."""
     new = {(head.number, value.digest): value.data for value in values}
     stored = await tx.get_many(CONTENTS, new)
@@ -57,7 +41,7 @@ async def put_values(tx: Tx, head: Head, values: Sequence[NewValue]) -> None:
 async def write_notes(
     tx: Tx,
     head: Head,
-    notes: Sequence[NewNote],
+    notes: Sequence[commands.NewNote],
     created_us: int,
     how: NoteMode,
 ) -> int:
@@ -77,9 +61,8 @@ async def write_notes(
     return written
 
 
-@handles(DropNotes)
-async def drop_notes(tx: Tx, command: DropNotes) -> int:
-    """Remove notes of a node by prefix."""
+@handles(commands.DropNotes)
+async def drop_notes(tx: Tx, command: commands.DropNotes) -> int:
     head = await find_head(tx, command.tenant, command.session)
     return 0 if head is None else await drop_notes_of(tx, head, command.node, command.prefix)
 
@@ -96,9 +79,8 @@ async def drop_notes_of(tx: Tx, head: Head, node: str, prefix: str) -> int:
     return len(keys)
 
 
-@handles(GetNotes)
-async def get_notes(tx: Tx, query: GetNotes) -> dict[str, dict[str, Note]]:
-    """Notes by node and key."""
+@handles(commands.GetNotes)
+async def get_notes(tx: Tx, query: commands.GetNotes) -> dict[str, dict[str, Note]]:
     number = await number_of(tx, query.tenant, query.session)
     if number is None:
         return {}
@@ -131,9 +113,8 @@ async def values_of(tx: Tx, number: int, digests: Sequence[str]) -> dict[str, by
     return found
 
 
-@handles(ListDrafts)
-async def list_drafts(tx: Tx, query: ListDrafts) -> list[DraftRecord]:
-    """Unfinished messages, oldest first."""
+@handles(commands.ListDrafts)
+async def list_drafts(tx: Tx, query: commands.ListDrafts) -> list[DraftRecord]:
     number = await number_of(tx, query.tenant, query.session)
     if number is None:
         return []

@@ -1,19 +1,27 @@
-"""The line of sessions that have work: who is due, and when."""
+"""The line of sessions that have work: who is due, when, and why others do not move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.work import PeekWork
+from ledgerstone.commands.work import ExplainWork, PeekWork
+from ledgerstone.handlers.heads import find_head
 from ledgerstone.handlers.registry import handles
+from ledgerstone.records.work import Stuck
+from ledgerstone.rules.stuck import Obstacle, Situation, reasons
 from ledgerstone.rules.work import PARKED_US, PEEK_ROWS, Choice, WorkRow, due_us, later_us
-from ledgerstone.tables.sessions import HEADS, Head
+from ledgerstone.tables.sessions import HEADS, SESSIONS, Head
+from ledgerstone.tables.tickets import EXECUTIONS_BY_SESSION, TICKETS_BY_SESSION
 from ledgerstone.tables.transaction import FOREVER_US, Tx
 from ledgerstone.tables.work import (
+    ENDED_WORK_BY_SESSION,
+    ENDED_WORK_BY_TIME,
     READY,
     READY_DUE,
+    WORK,
     WORK_IN_ORDER,
     WORK_LATER,
     WORK_PARKED,
@@ -34,18 +42,13 @@ async def raise_ready(tx: Tx, tenant: str, head: Head, row: WorkRow) -> None:
 async def settle_ready(tx: Tx, head: Head) -> None:
     """Bring the line up to date after a lease ended."""
     if head.enqueued:
-        await settle_lines(tx, head, await lines_of(tx, head))
+        await settle_rows(tx, head, await ready_rows(tx, head))
 
 
 async def settle_queues(tx: Tx, head: Head, queues: Iterable[str]) -> None:
     """The same for the queues of batches that were changed."""
     lines = await tx.get_many(READY, [(head.number, queue) for queue in sorted(set(queues))])
-    await settle_lines(tx, head, [line for line in lines if line is not None])
-
-
-async def settle_queue(tx: Tx, head: Head, queue: str) -> None:
-    """The same for one queue: to the end of the line, or out of it."""
-    await settle_queues(tx, head, [queue])
+    await settle_rows(tx, head, [line for line in lines if line is not None])
 
 
 async def settle_claimed(tx: Tx, head: Head, choice: Choice, lines: Sequence[ReadyRow]) -> None:
@@ -53,16 +56,16 @@ async def settle_claimed(tx: Tx, head: Head, choice: Choice, lines: Sequence[Rea
     changed = {row.queue for row in (*choice.spent, *choice.group)}
     lines = [line for line in lines if line.queue in changed]
     if choice.spent:
-        await settle_lines(tx, head, lines)
+        await settle_rows(tx, head, lines)
         return
     for line in lines:
         _move(tx, line, replace(line, due_us=due_us(0, head, tx.now_us)))
 
 
-async def settle_lines(tx: Tx, head: Head, lines: Sequence[ReadyRow]) -> None:
+async def settle_rows(tx: Tx, head: Head, lines: Sequence[ReadyRow]) -> None:
     """The same for rows that were just read."""
     for line in lines:
-        _move(tx, line, await _line(tx, line.tenant, head, line.queue))
+        _move(tx, line, await _ready_row(tx, line.tenant, head, line.queue))
 
 
 async def restore_ready(tx: Tx, tenant: str, head: Head) -> None:
@@ -76,7 +79,7 @@ async def restore_ready(tx: Tx, tenant: str, head: Head) -> None:
         WORK_IN_ORDER, ("queue",), head.number, after=after, limit=1
     ):
         after = (found[0][0],)
-        _move(tx, None, await _line(tx, tenant, head, found[0][0]))
+        _move(tx, None, await _ready_row(tx, tenant, head, found[0][0]))
 
 
 def _move(tx: Tx, old: ReadyRow | None, new: ReadyRow | None) -> None:
@@ -88,7 +91,7 @@ def _move(tx: Tx, old: ReadyRow | None, new: ReadyRow | None) -> None:
         tx.put(READY, new)
 
 
-async def _line(tx: Tx, tenant: str, head: Head, queue: str) -> ReadyRow | None:
+async def _ready_row(tx: Tx, tenant: str, head: Head, queue: str) -> ReadyRow | None:
     """Where a queue stands in the line by what is in it; None when it is empty."""
     columns = ("later", "priority", "seq", "available_us")
     firsts = await tx.scan_columns(WORK_IN_ORDER, columns, head.number, queue, limit=1)
@@ -127,20 +130,20 @@ async def _first_start(tx: Tx, number: int, queue: str, parked: tuple[int, int] 
     return min((start for (start,) in starts), default=PARKED_US)
 
 
-async def lines_of(tx: Tx, head: Head) -> list[ReadyRow]:
+async def ready_rows(tx: Tx, head: Head) -> list[ReadyRow]:
     """The places of a session in the line: one for each queue in which it has work."""
     return await tx.scan(READY.primary, head.number)
 
 
 async def next_ready(tx: Tx, tenant: str, queue: str) -> ReadyRow | None:
     """The session that is due: of the most urgent priority that has one, due for longest."""
-    first = await _first_line(tx, tenant, queue, -1)
+    first = await _first_ready(tx, tenant, queue, -1)
     while first is not None and first.due_us > tx.now_us:
-        first = await _first_line(tx, tenant, queue, first.priority)
+        first = await _first_ready(tx, tenant, queue, first.priority)
     return first
 
 
-async def _first_line(tx: Tx, tenant: str, queue: str, above: int) -> ReadyRow | None:
+async def _first_ready(tx: Tx, tenant: str, queue: str, above: int) -> ReadyRow | None:
     """The first row of the first priority above the given one."""
     found = await tx.scan(READY_DUE, tenant, queue, after=(above,), limit=1)
     return found[0] if found else None
@@ -150,10 +153,10 @@ async def _first_line(tx: Tx, tenant: str, queue: str, above: int) -> ReadyRow |
 async def peek_work(tx: Tx, query: PeekWork) -> int | None:
     """When the first session of the queue is due; the ends of leases count."""
     best = FOREVER_US
-    first = await _first_line(tx, query.tenant, query.queue, -1)
+    first = await _first_ready(tx, query.tenant, query.queue, -1)
     while first is not None:
         best = min(best, await _first_due(tx, first))
-        first = await _first_line(tx, query.tenant, query.queue, first.priority)
+        first = await _first_ready(tx, query.tenant, query.queue, first.priority)
     return None if best == FOREVER_US else best
 
 
@@ -179,3 +182,72 @@ async def _when_free(tx: Tx, line: ReadyRow) -> int:
     if head is None or head.deleted_us is not None:
         return FOREVER_US
     return later_us(line.due_us, head)
+
+
+@handles(ExplainWork)
+async def explain_work(tx: Tx, query: ExplainWork) -> list[Stuck]:
+    """One session's reasons, or the first reason of each session that has any."""
+    if query.session is None:
+        return await _overview(tx, query)
+    head = await find_head(tx, query.tenant, query.session)
+    if head is None:
+        return []
+    return reasons(await _situation(tx, query.session, head), tx.now_us)
+
+
+async def _overview(tx: Tx, query: ExplainWork) -> list[Stuck]:
+    """Sessions with work, those due for longest first, then those with dead letters."""
+    lines = await tx.scan_columns(READY_DUE, ("due_us", "number"), query.tenant)
+    heads = await _first_sessions(tx, lines, query.limit, later_us)
+    if len(heads) < query.limit:
+        columns = ("ended_us", "number")
+        dead = await tx.scan_columns(ENDED_WORK_BY_TIME, columns, query.tenant, "dead")
+        heads |= await _first_sessions(tx, dead, query.limit, lambda ended_us, _: ended_us)
+    found: list[Stuck] = []
+    for number, head in list(heads.items())[: query.limit]:
+        row = await tx.get(SESSIONS, number)
+        if row is not None:
+            found += reasons(await _situation(tx, row.id, head), tx.now_us)[:1]
+    return found
+
+
+async def _first_sessions(
+    tx: Tx, moments: list[tuple[int, int]], limit: int, put_off: Callable[[int, Head], int]
+) -> dict[int, Head]:
+    """The sessions whose first moment is the earliest, in that order, without deleted ones.
+
+    `put_off` is never before the moment it is given: so nobody looks at heads that come too late.
+    """
+    firsts: dict[int, int] = {}
+    for moment, number in sorted(moments):
+        firsts.setdefault(number, moment)
+    order: list[tuple[int, int]] = []
+    heads: dict[int, Head] = {}
+    for number, moment in firsts.items():
+        if len(order) >= limit > 0 and order[limit - 1] < (moment, number):
+            break
+        head = await tx.get(HEADS, number)
+        if head is not None and head.deleted_us is None:
+            insort(order, (put_off(moment, head), number))
+            heads[number] = head
+    return {number: heads[number] for _, number in order[:limit]}
+
+
+async def _situation(tx: Tx, session: str, head: Head) -> Situation:
+    number = head.number
+    tickets = await tx.scan_columns(
+        TICKETS_BY_SESSION, ("status", "id", "created_us", "expires_us"), number
+    )
+    executions = await tx.scan_columns(
+        EXECUTIONS_BY_SESSION, ("status", "id", "created_us"), number
+    )
+    columns = ("id", "ended_us", "reason")
+    dead = await tx.scan_columns(ENDED_WORK_BY_SESSION, columns, number, "dead")
+    return Situation(
+        session,
+        head,
+        [*await tx.scan(WORK.primary, number)],
+        [Obstacle(*rest) for status, *rest in tickets if status == "open"],
+        [Obstacle(*rest) for status, *rest in executions if status == "started"],
+        [Obstacle(id, ended_us, None, reason) for id, ended_us, reason in dead],
+    )

@@ -20,64 +20,55 @@ MODULES = {
     "artifacts": (
         "PutArtifact SaveArtifacts DeleteArtifacts LoadArtifacts GetArtifact ListArtifacts"
     ),
-    "attachments": (
-        "RecordIntent CommitAttachments ForgetAttachment GetAttachment ListUncommitted "
-        "ListAttachments"
-    ),
     "blobs": (
-        "BeginUpload PutChunk FinishUpload CondemnUpload ForgetUpload TouchBlob DropBlob "
-        "GetBlob ReadChunk ListBlobs ListUnreferenced ListUploads CountBlobs"
+        "BeginUpload PutChunk FinishUpload CondemnUpload ForgetUpload TouchBlob DropBlob GetBlob "
+        "ReadChunk ListBlobs ListUnreferenced ListUploads CountBlobs RecordIntent "
+        "CommitAttachments ForgetAttachment GetAttachment ListUncommitted ListAttachments"
     ),
-    "branches": "ListBranches DiffBranches",
-    "budgets": "SetBudget DropBudget ListBudgets FindBudgets",
-    "claims": "ClaimWork RenewClaim AbandonClaim FailClaim ParkClaim",
+    "claims": "ClaimWork RenewClaim AbandonClaim FailClaim ParkClaim TakeWork",
     "context": "ReadContext FindCompaction",
     "copies": "CopySession",
-    "copy_marks": "MarkCopy IsCopyUnfinished",
-    "dead_work": "ReplayWork DropDead ListDead",
     "embeddings": (
-        "PutEmbeddings DeleteEmbedding DeleteEmbeddings GetEmbedding ListEmbeddings "
-        "ListSpaces ReadVectors ListVectorNames"
+        "PutEmbeddings DeleteEmbedding DeleteEmbeddings GetEmbedding ListEmbeddings ListSpaces "
+        "ReadVectors ListVectorNames"
     ),
-    "ended_work": "ListEnded CountWork ListPrunable PruneWork",
     "evidence": "AppendEvidence SaveEvidence DeleteEvidence LoadEvidence",
-    "executions": "StartExecution FinishExecution RetryExecution GetExecution ListExecutions",
-    "feed": "ReadFeed FeedEnd",
-    "fences": "RaiseFences",
-    "interrupts": "InterruptWork",
-    "leases": "TakeLease RenewLease ReleaseLease BreakLease GetLease",
+    "executions": (
+        "StartExecution FinishExecution RetryExecution GetExecution ListExecutions GetRecovery "
+        "ListLost"
+    ),
+    "leases": "TakeLease RenewLease ReleaseLease BreakLease GetLease RaiseFences",
     "memories": (
         "PutMemory ChangeMemories DeleteMemory TouchMemory SweepMemories GetMemories "
         "SearchMemories ListNamespaces"
     ),
-    "message_lists": "ListMessages CountMessages",
-    "messages": "ReadMessages ReadRange GetMessage GetVersions",
+    "messages": "ReadMessages ReadRange GetMessage GetVersions ListMessages CountMessages",
     "node_lists": "ListNodes",
-    "node_reads": "GetNode FindNodes ReadPath GetValues",
+    "node_reads": "GetNode FindNodes ReadPath GetValues ListBranches DiffBranches",
     "notes": "AnnotateNodes DropNotes GetNotes ListDrafts",
-    "purges": "PurgeSession SweepPurged",
-    "ready": "PeekWork",
-    "recovery": "GetRecovery ListLost",
-    "run_lists": "ListRuns GetRunTree",
-    "runs": "PutRun UpdateRun GetRun LatestRun",
-    "session_lists": "ListSessions CountSessions",
-    "session_reads": "GetSession GetHead GetPicker GetDocument GetDocuments",
+    "purges": "PurgeSession SweepPurged VacuumSession CheckRoots",
+    "ready": "PeekWork ExplainWork",
+    "runs": "PutRun UpdateRun GetRun LatestRun ListRuns GetRunTree",
+    "session_reads": (
+        "GetSession GetHead GetPicker GetDocument GetDocuments ListSessions CountSessions"
+    ),
     "sessions": (
         "CreateSession PutSession GetOrCreateSession UpdateSession DeleteSession RestoreSession"
     ),
-    "stuck": "ExplainWork",
-    "take_work": "TakeWork",
+    "tenants": "MarkCopy IsCopyUnfinished",
     "tickets": "GetTicket ResolveTicket WithdrawTicket ExpireTickets ListTickets",
-    "time_travel": "ReadSessionAt",
     "transfer_in": "ImportRows",
     "transfer_out": "ExportTable ExportSessions",
-    "turns": "CommitTurn GetTurn FindTurn ListTurns",
-    "usage": "ListUsage GetStats DeleteUsage",
+    "turn_reads": "ReadFeed FeedEnd ReadSessionAt GetTurn FindTurn ListTurns",
+    "turns": "CommitTurn",
+    "usage": "ListUsage GetStats DeleteUsage SetBudget DropBudget ListBudgets FindBudgets",
     "usage_sums": "SummariseUsage",
-    "vacuum": "VacuumSession CheckRoots",
     "verify": "VerifySession",
     "verify_store": "VerifyStore",
-    "work": "EnqueueWork CancelWork ListWork",
+    "work": (
+        "ListEnded ListDead CountWork ListPrunable PruneWork EnqueueWork CancelWork ListWork "
+        "ReplayWork DropDead InterruptWork"
+    ),
 }
 """The commands and queries that each module of this package handles."""
 _MODULE_OF = {name: module for module, names in MODULES.items() for name in names.split()}

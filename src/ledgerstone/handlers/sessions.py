@@ -8,27 +8,25 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import decode_json, encode_json, encode_struct
-from ledgerstone.commands.sessions import (
-    CreateSession,
-    DeleteSession,
-    GetOrCreateSession,
-    PutSession,
-    RestoreSession,
-    UpdateSession,
-)
+from ledgerstone.commands import sessions as commands
 from ledgerstone.errors import AlreadyExists, Corrupt, SessionRetired
-from ledgerstone.handlers.budgets import change_user
-from ledgerstone.handlers.families import check_parent, part_from_children
-from ledgerstone.handlers.heads import find_head, find_session, need_session, save_head
-from ledgerstone.handlers.nodes import id_at
-from ledgerstone.handlers.paths import effective
+from ledgerstone.handlers.heads import (
+    check_parent,
+    find_head,
+    find_session,
+    need_session,
+    part_from_children,
+    save_head,
+)
+from ledgerstone.handlers.nodes import effective, id_at
 from ledgerstone.handlers.ready import restore_ready
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.usage import change_user
 from ledgerstone.records.nodes import Branch
 from ledgerstone.records.sessions import STATUSES, Cause, Session
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.leases import FLOOR_STUB
-from ledgerstone.rules.rows import RECENCY_SHIFT
+from ledgerstone.rules.rows import RECENCY_SHIFT, record_of
 from ledgerstone.tables.graph import BRANCHES
 from ledgerstone.tables.sessions import (
     DOCUMENTS,
@@ -47,25 +45,21 @@ from ledgerstone.tables.transaction import Tx
 _PAGE_ROWS = 50
 
 
-@handles(CreateSession)
-async def create_session(tx: Tx, command: CreateSession) -> Session:
-    """A new session; a repeated call with the same content answers the stored one."""
+@handles(commands.CreateSession)
+async def create_session(tx: Tx, command: commands.CreateSession) -> Session:
     found = await find_session(tx, command.tenant, command.session.id)
     if found is None:
         await check_parent(tx, command.tenant, command.session, command.parent_rule)
         await insert_session(tx, command.tenant, command.session, command.document)
-        return await _need_record(tx, command.tenant, command.session.id)
+        return session_of(*await need_session(tx, command.tenant, command.session.id))
     stored = session_of(*found)
-    if command.ensure or await _is_repeat(tx, command, stored, found[0].number):
+    if command.ensure:
         return stored
-    raise AlreadyExists(command.session.id)
-
-
-async def _is_repeat(tx: Tx, command: CreateSession, stored: Session, number: int) -> bool:
-    if _columns(command.session) != _columns(stored):
-        return False
-    document = await tx.get(DOCUMENTS, number, "document")
-    return (None if document is None else document.body) == command.document
+    document = await tx.get(DOCUMENTS, found[0].number, "document")
+    same_document = (None if document is None else document.body) == command.document
+    if _columns(command.session) != _columns(stored) or not same_document:
+        raise AlreadyExists(command.session.id)
+    return stored
 
 
 async def insert_session(
@@ -102,16 +96,15 @@ async def insert_session(
     return head
 
 
-@handles(PutSession)
-async def put_session(tx: Tx, command: PutSession) -> Session:
-    """Create or overwrite the whole record."""
+@handles(commands.PutSession)
+async def put_session(tx: Tx, command: commands.PutSession) -> Session:
     session = command.session
     document = command.document if isinstance(command.document, bytes) else None
     found = await find_session(tx, command.tenant, session.id)
     if found is None:
         await check_parent(tx, command.tenant, session, command.parent_rule)
         await insert_session(tx, command.tenant, session, document)
-        return await _need_record(tx, command.tenant, session.id)
+        return session_of(*await need_session(tx, command.tenant, session.id))
     old, head = found
     check_alive(session.id, head)
     if session.parent != old.parent:
@@ -142,14 +135,15 @@ def _put_document(tx: Tx, number: int, document: bytes | None) -> None:
         tx.put(DOCUMENTS, DocumentRow(number, "document", document))
 
 
-@handles(GetOrCreateSession)
-async def get_or_create_session(tx: Tx, command: GetOrCreateSession) -> Session:
-    """The newest live session of this user and app, or the new one."""
+@handles(commands.GetOrCreateSession)
+async def get_or_create_session(tx: Tx, command: commands.GetOrCreateSession) -> Session:
     given = command.session
     found = await _newest(tx, command.tenant, given.user, given.app)
     if found is not None:
         return session_of(*found)
-    made = CreateSession(tenant=command.tenant, session=given, parent_rule=command.parent_rule)
+    made = commands.CreateSession(
+        tenant=command.tenant, session=given, parent_rule=command.parent_rule
+    )
     return await create_session(tx, made)
 
 
@@ -189,9 +183,8 @@ async def _newest_of(tx: Tx, rows: list[SessionRow]) -> tuple[SessionRow, Head] 
     return best
 
 
-@handles(UpdateSession)
-async def update_session(tx: Tx, command: UpdateSession) -> Session:
-    """Some fields; what is UNSET stays."""
+@handles(commands.UpdateSession)
+async def update_session(tx: Tx, command: commands.UpdateSession) -> Session:
     row, head = await need_session(tx, command.tenant, command.id)
     stored = session_of(row, head)
     check_alive(command.id, head)
@@ -205,9 +198,8 @@ async def update_session(tx: Tx, command: UpdateSession) -> Session:
     return session_of(row, head)
 
 
-@handles(DeleteSession)
-async def delete_session(tx: Tx, command: DeleteSession) -> bool:
-    """Soft delete; True when this call did it."""
+@handles(commands.DeleteSession)
+async def delete_session(tx: Tx, command: commands.DeleteSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is not None:
         return False
@@ -217,9 +209,8 @@ async def delete_session(tx: Tx, command: DeleteSession) -> bool:
     return True
 
 
-@handles(RestoreSession)
-async def restore_session(tx: Tx, command: RestoreSession) -> bool:
-    """Undo a soft delete; True when this call did it."""
+@handles(commands.RestoreSession)
+async def restore_session(tx: Tx, command: commands.RestoreSession) -> bool:
     head = await find_head(tx, command.tenant, command.id)
     if head is None or head.deleted_us is None:
         return False
@@ -228,16 +219,6 @@ async def restore_session(tx: Tx, command: RestoreSession) -> bool:
     if head.enqueued:
         await restore_ready(tx, command.tenant, head)
     return True
-
-
-async def read_session(tx: Tx, tenant: str, id: str) -> Session | None:
-    """A stored session, or None."""
-    found = await find_session(tx, tenant, id)
-    return None if found is None else session_of(*found)
-
-
-async def _need_record(tx: Tx, tenant: str, id: str) -> Session:
-    return session_of(*await need_session(tx, tenant, id))
 
 
 async def named_branches(tx: Tx, head: Head) -> list[Branch]:
@@ -258,20 +239,12 @@ def session_of(row: SessionRow, head: Head) -> Session:
         metadata = None if row.metadata is None else decode_json(row.metadata)
     except (ValueError, msgspec.MsgspecError) as error:
         raise Corrupt("sessions", row.id, "metadata", str(error)) from None
-    return Session(
-        id=row.id,
-        tenant=row.tenant,
-        user=row.user,
-        app=row.app,
-        title=row.title,
-        model=row.model,
-        cwd=row.cwd,
-        status=row.status,
+    return record_of(
+        Session,
+        row,
         metadata=metadata,
-        parent=row.parent,
         cause=cause,
         incarnation=head.incarnation,
-        created_us=row.created_us,
         updated_us=head.updated_us,
         deleted_us=head.deleted_us,
         active_run=head.active_run,

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from ledgerstone import ids
-from ledgerstone.commands.tickets import (
-    ExpireTickets,
-    GetTicket,
-    ListTickets,
-    ResolveTicket,
-    TicketFilter,
-    WithdrawTicket,
-)
+from ledgerstone.commands import tickets as commands
+from ledgerstone.commands.tickets import TicketFilter
 from ledgerstone.errors import (
     AlreadyExists,
     SessionBindingMismatch,
     SessionNotFound,
     TicketNotFound,
 )
-from ledgerstone.handlers.blobs import first_fitting
 from ledgerstone.handlers.commits import Commit
 from ledgerstone.handlers.heads import save_head
-from ledgerstone.handlers.nodes import node_by_id
-from ledgerstone.handlers.paths import stretches
+from ledgerstone.handlers.nodes import node_by_id, stretches
+from ledgerstone.handlers.paging import first_fitting, load_missing, page_of
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.work import put_batch
 from ledgerstone.records.sessions import Page
@@ -37,7 +29,7 @@ from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.tickets import wake_up
 from ledgerstone.tables.graph import BRANCHES
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, Head, SessionRow
-from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.table import Index, Key
 from ledgerstone.tables.tickets import (
     TICKETS,
     TICKETS_BY_CREATION,
@@ -66,17 +58,7 @@ async def open_tickets(tx: Tx, commit: Commit) -> None:
 def _save(tx: Tx, tenant: str, number: int, ticket: Ticket) -> Ticket:
     """Write a ticket; answers it as it will be read."""
     body = rules.encode(ticket)
-    row = TicketRow(
-        tenant,
-        ticket.id,
-        number,
-        ticket.run_id,
-        ticket.status,
-        ticket.reason,
-        ticket.created_us,
-        ticket.expires_us,
-        body,
-    )
+    row = TicketRow(tenant=tenant, id=ticket.id, number=number, body=body, **rules.columns(ticket))
     tx.put(TICKETS, row)
     return rules.read(ticket.id, body, ticket.user)
 
@@ -110,15 +92,13 @@ async def need_head_at(tx: Tx, number: int, session: str) -> Head:
     return copy(head)
 
 
-@handles(GetTicket)
-async def get_ticket(tx: Tx, query: GetTicket) -> Ticket | None:
-    """By id."""
+@handles(commands.GetTicket)
+async def get_ticket(tx: Tx, query: commands.GetTicket) -> Ticket | None:
     return await find_ticket(tx, query.tenant, query.id)
 
 
-@handles(ResolveTicket)
-async def resolve_ticket(tx: Tx, command: ResolveTicket) -> Ticket:
-    """Decide, once; the run is woken in the same transaction."""
+@handles(commands.ResolveTicket)
+async def resolve_ticket(tx: Tx, command: commands.ResolveTicket) -> Ticket:
     found = await _find(tx, command.tenant, command.id)
     if found is None:
         raise TicketNotFound(command.id)
@@ -137,9 +117,8 @@ async def resolve_ticket(tx: Tx, command: ResolveTicket) -> Ticket:
     return stored
 
 
-@handles(WithdrawTicket)
-async def withdraw_ticket(tx: Tx, command: WithdrawTicket) -> bool:
-    """Close an open ticket without a decision."""
+@handles(commands.WithdrawTicket)
+async def withdraw_ticket(tx: Tx, command: commands.WithdrawTicket) -> bool:
     found = await _find(tx, command.tenant, command.id)
     if found is None:
         return False
@@ -151,8 +130,8 @@ async def withdraw_ticket(tx: Tx, command: WithdrawTicket) -> bool:
     return True
 
 
-@handles(ExpireTickets)
-async def expire_tickets(tx: Tx, command: ExpireTickets) -> list[Ticket]:
+@handles(commands.ExpireTickets)
+async def expire_tickets(tx: Tx, command: commands.ExpireTickets) -> list[Ticket]:
     """Settle what is over in the session that has waited for longest."""
     tenant = command.tenant
     head = await _first_due(tx, tenant)
@@ -187,15 +166,6 @@ def is_alive(head: Head | None) -> bool:
     return head is not None and head.deleted_us is None
 
 
-async def load_missing(
-    tx: Tx, table: Table[R], loaded: dict[int, R | None], numbers: Iterable[int]
-) -> None:
-    """Load the heads or rows of these sessions, unless they are loaded already."""
-    missing = [number for number in dict.fromkeys(numbers) if number not in loaded]
-    found = await tx.get_many(table, [(number,) for number in missing])
-    loaded.update(zip(missing, found, strict=True))
-
-
 async def _due_tickets(tx: Tx, tenant: str, number: int, limit: int) -> list[TicketRow]:
     """Open tickets of a session of which the time is over, chosen without their bodies."""
     columns = ("expires_us", "id", "status")
@@ -208,8 +178,8 @@ async def _due_tickets(tx: Tx, tenant: str, number: int, limit: int) -> list[Tic
     return [row for row in rows if row is not None]
 
 
-@handles(ListTickets)
-async def list_tickets(tx: Tx, query: ListTickets) -> Page[Ticket]:
+@handles(commands.ListTickets)
+async def list_tickets(tx: Tx, query: commands.ListTickets) -> Page[Ticket]:
     """One page, oldest first; only those of a session that is named may be of a deleted one."""
     where, sessions = query.where, dict[int, SessionRow | None]()
     if where.session is not None:
@@ -224,15 +194,14 @@ async def list_tickets(tx: Tx, query: ListTickets) -> Page[Ticket]:
     if query.total:
         places = await tx.scan_columns(index, _Place._fields, *prefix, before=before)
         total = len(await chosen.fitting([_Place(*place) for place in places]))
-    end = query.offset + query.limit
+    wanted = query.offset + query.limit + 1
     rows = await first_fitting(
-        tx, index, prefix, chosen.fitting, end + 1, after=query.after, before=before
+        tx, index, prefix, chosen.fitting, wanted, after=query.after, before=before
     )
-    found = [chosen.read(row) for row in rows[query.offset : end]]
-    return Page(found, len(rows) > end, None, total)
+    return page_of(query, rows, chosen.read, total)
 
 
-def _index_for(query: ListTickets, numbers: list[int]) -> tuple[Index[TicketRow], Key]:
+def _index_for(query: commands.ListTickets, numbers: list[int]) -> tuple[Index[TicketRow], Key]:
     """Where the tickets of a list stand by age, among others."""
     if numbers:
         return TICKETS_BY_SESSION, (numbers[0],)
@@ -264,29 +233,22 @@ class _Chosen:
         self.heads: dict[int, Head | None] = {}
 
     async def fitting(self, rows: list[P]) -> list[P]:
-        """Those that are asked for."""
         rows = [row for row in rows if self._fits(row)]
         if self.where.session is None:
             await load_missing(self.tx, HEADS, self.heads, (row.number for row in rows))
             rows = [row for row in rows if is_alive(self.heads[row.number])]
         await load_missing(self.tx, SESSIONS, self.sessions, (row.number for row in rows))
-        return [row for row in rows if self._is_of_user(row.number)]
+        users = {number: one.user for number, one in self.sessions.items() if one is not None}
+        wanted = self.where.user
+        return [r for r in rows if r.number in users and wanted in (None, users[r.number])]
 
     def _fits(self, row: P) -> bool:
         where = self.where
-        for wanted, actual in (
-            (where.status, row.status),
-            (where.run_id, row.run),
-            (where.reason, row.reason),
-        ):
-            if wanted is not None and wanted != actual:
-                return False
         before_us = where.expires_before_us
-        return before_us is None or (row.expires_us is not None and row.expires_us < before_us)
-
-    def _is_of_user(self, number: int) -> bool:
-        session = self.sessions[number]
-        return session is not None and self.where.user in (None, session.user)
+        if before_us is not None and (row.expires_us is None or row.expires_us >= before_us):
+            return False
+        pairs = ((where.status, row.status), (where.run_id, row.run), (where.reason, row.reason))
+        return all(wanted in (None, actual) for wanted, actual in pairs)
 
     def read(self, row: TicketRow) -> Ticket:
         """A ticket with the user of its session."""

@@ -14,7 +14,7 @@ from ledgerstone.errors import CopyConflict, Corrupt, InvalidValue, SessionNotFo
 from ledgerstone.handlers.heads import save_head
 from ledgerstone.handlers.nodes import add_nodes, taken_node
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import read_run
+from ledgerstone.handlers.runs import read_run
 from ledgerstone.handlers.transfer_out import session_rows, tenant_rows
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
@@ -46,8 +46,7 @@ _TENANT = {table.name for table in OF_A_TENANT}
 
 @handles(ImportRows)
 async def import_rows(tx: Tx, command: ImportRows) -> int:
-    """Write what is not there yet; how many rows."""
-    target = Target(tx, command.tenant)
+    target = ImportTarget(tx, command.tenant)
     waiting: dict[str, list[Row]] = {}
     count = 0
     for chunk in command.chunks:
@@ -90,7 +89,7 @@ class RunPlace(msgspec.Struct):
         return replace(row, tenant=tenant, body=self.record, **_run_columns(row.id, self.record))
 
 
-class Target:
+class ImportTarget:
     """The tenant that rows of one command go to: its sessions, and what is written at the end.
 
     `made` are the sessions that the command makes; nothing of them is there yet.
@@ -163,14 +162,14 @@ class Target:
         return CopyConflict(table, " ".join(map(str, TABLES[table].key_of(row))), self.tenant)
 
 
-def _pieces(target: Target, chunk: Chunk) -> Iterable[Chunk]:
+def _pieces(target: ImportTarget, chunk: Chunk) -> Iterable[Chunk]:
     """Rows of sessions that were there before are compared session by session."""
     if chunk.table in _TENANT or target.made.issuperset(row[0] for row in chunk.rows):
         return [chunk] if chunk.rows else []
     return by_owner(chunk)
 
 
-async def _is_repeat(target: Target, chunk: Chunk) -> bool:
+async def _is_repeat(target: ImportTarget, chunk: Chunk) -> bool:
     """Whether these very rows are there; CopyConflict when others are."""
     table, rows = chunk.table, chunk.rows
     if table == BLOBS.name or not TABLES[table].rooted:
@@ -191,7 +190,7 @@ async def _is_repeat(target: Target, chunk: Chunk) -> bool:
     return bool(found)
 
 
-async def _is_known_session(target: Target, rows: list[Row]) -> bool:
+async def _is_known_session(target: ImportTarget, rows: list[Row]) -> bool:
     """The first one decides: known and unknown ones come apart."""
     tx, row = target.tx, rows[0]
     stored = await tx.fresh(SESSIONS_BY_ID, ((target.tenant, one[0]) for one in rows))
@@ -205,14 +204,14 @@ async def _is_known_session(target: Target, rows: list[Row]) -> bool:
     return True
 
 
-async def _is_known_turn(target: Target, row: Row) -> bool:
+async def _is_known_turn(target: ImportTarget, row: Row) -> bool:
     stored = await target.tx.find(TURNS_BY_REVISION, target.numbers[row[0]], row[1])
     if stored is not None and stored.link != row[5]:
         raise target.conflict(TURNS.name, row)
     return stored is not None
 
 
-async def _write(target: Target, table: str, rows: list[Row]) -> None:
+async def _write(target: ImportTarget, table: str, rows: list[Row]) -> None:
     """Rows that are not there."""
     if table == BLOBS.name:
         await _write_blobs(target, rows)
@@ -238,7 +237,7 @@ async def _write(target: Target, table: str, rows: list[Row]) -> None:
                 target.tx.put(stored, one)
 
 
-def _fields(target: Target, table: str, row: Row) -> Fields:
+def _fields(target: ImportTarget, table: str, row: Row) -> Fields:
     """A canonical row by the columns of its table."""
     fields, stored = dict(zip(TABLES[table].columns, row, strict=True)), BY_NAME[table]
     if stored.owner is not None:
@@ -248,7 +247,7 @@ def _fields(target: Target, table: str, row: Row) -> Fields:
     return fields
 
 
-async def _check_ids(target: Target, table: str, rows: list[Row]) -> None:
+async def _check_ids(target: ImportTarget, table: str, rows: list[Row]) -> None:
     """CopyConflict when an id belongs to a session that is there; purged ones do not count."""
     keys = [(target.tenant, row[1]) for row in rows]
     for row, old in zip(rows, await target.tx.get_many(BY_NAME[table], keys), strict=True):
@@ -256,7 +255,7 @@ async def _check_ids(target: Target, table: str, rows: list[Row]) -> None:
             raise target.conflict(table, row)
 
 
-async def _write_nodes(target: Target, rows: list[Row]) -> None:
+async def _write_nodes(target: ImportTarget, rows: list[Row]) -> None:
     """Nodes, and the session's own numbers of the runs that wrote them."""
     made: list[NodeRow] = []
     ids: dict[int, list[str]] = {}
@@ -278,7 +277,7 @@ async def _write_nodes(target: Target, rows: list[Row]) -> None:
     add_nodes(target.tx, made)
 
 
-async def _write_blobs(target: Target, rows: list[Row]) -> None:
+async def _write_blobs(target: ImportTarget, rows: list[Row]) -> None:
     """The times of blobs whose bytes were put before; CopyConflict when they are not there."""
     stored = blob_tables.BLOBS
     found = await target.tx.get_many(stored, [(target.tenant, row[0]) for row in rows])
@@ -295,25 +294,20 @@ def _run_columns(id: str, body: bytes) -> Fields:
     return {"status": run.status, "parent_run": run.parent_run, "created_us": run.created_us}
 
 
-def _ticket_columns(target: Target, fields: Fields) -> Fields:
-    one = ticket_rules.read(fields["id"], fields["body"])
-    times = {"created_us": one.created_us, "expires_us": one.expires_us}
-    return {"run": one.run_id, "status": one.status, "reason": one.reason, **times}
+def _ticket_columns(target: ImportTarget, fields: Fields) -> Fields:
+    return ticket_rules.columns(ticket_rules.read(fields["id"], fields["body"]))
 
 
-def _execution_columns(target: Target, fields: Fields) -> Fields:
-    one = execution_rules.read(fields["id"], fields["body"])
-    owner = {"call": one.call_id, "message": one.message_id, "run": one.run_id}
-    state = {"ticket": one.ticket, "status": one.status, "fence": one.fence}
-    return {**owner, **state, "created_us": one.created_us}
+def _execution_columns(target: ImportTarget, fields: Fields) -> Fields:
+    return execution_rules.columns(execution_rules.read(fields["id"], fields["body"]))
 
 
-def _budget_columns(target: Target, fields: Fields) -> Fields:
+def _budget_columns(target: ImportTarget, fields: Fields) -> Fields:
     budget = usage_rules.read_budget(fields["id"], fields["body"])
     return {"scope": budget.scope, "subject": usage_rules.subject_of(budget)}
 
 
-_MORE: dict[str, Callable[[Target, Fields], Fields]] = {
+_MORE: dict[str, Callable[[ImportTarget, Fields], Fields]] = {
     "turns": lambda target, fields: {"pos": 0},
     "notes": lambda target, fields: {"refs": fields["refs"] or None},
     "work": lambda target, fields: {"later": int(fields["available_us"] > target.tx.now_us)},

@@ -12,17 +12,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from ledgerstone.commands.transfer import (
-    Chunk,
-    Exported,
-    ExportedSessions,
-    ExportSessions,
-    ExportTable,
-    Row,
-)
+from ledgerstone.commands import transfer as commands
+from ledgerstone.commands.transfer import Chunk, Exported, ExportedSessions, Row
 from ledgerstone.errors import Corrupt, InvalidValue, SessionNotFound
-from ledgerstone.handlers.copy_marks import UNFINISHED
+from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.tenants import UNFINISHED
 from ledgerstone.records.nodes import MESSAGE
 from ledgerstone.rules.transfer import (
     GIVEN,
@@ -67,9 +62,8 @@ _SORTED_HERE: dict[str, Index[Any]] = {
 """Tables whose rows no index has by session and id: one that has those of each session."""
 
 
-@handles(ExportTable)
-async def export_table(tx: Tx, query: ExportTable) -> Exported:
-    """A page of what belongs to the tenant."""
+@handles(commands.ExportTable)
+async def export_table(tx: Tx, query: commands.ExportTable) -> Exported:
     table = query.table
     if table not in _OF_TENANT:
         raise InvalidValue("table", f"{table!r} is none of a tenant")
@@ -80,9 +74,8 @@ async def export_table(tx: Tx, query: ExportTable) -> Exported:
     return Exported(shown, rows[-1][:width] if more else None)
 
 
-@handles(ExportSessions)
-async def export_sessions(tx: Tx, query: ExportSessions) -> ExportedSessions:
-    """A page of what belongs to sessions, table by table."""
+@handles(commands.ExportSessions)
+async def export_sessions(tx: Tx, query: commands.ExportSessions) -> ExportedSessions:
     span = await _span_of(tx, query)
     if not span.ids:
         return ExportedSessions([], min(len(query.sessions), 1))
@@ -116,7 +109,13 @@ async def tenant_rows(tx: Tx, tenant: str, table: str, after: Row | None, limit:
 
 
 async def session_rows(
-    tx: Tx, tenant: str, session: str, number: int, table: str, after: Row | None, limit: int
+    tx: Tx,
+    tenant: str,
+    session: str,
+    number: int,
+    table: str,
+    after: Row | None,
+    limit: int,
 ) -> list[Row]:
     """Rows of a table of one session, in the order of their keys."""
     span = Span(tenant, {number: session})
@@ -149,7 +148,7 @@ class Span(NamedTuple):
         return [(self.ids[row[0]], *row[1:]) for row in rows]
 
 
-async def _span_of(tx: Tx, query: ExportSessions) -> Span:
+async def _span_of(tx: Tx, query: commands.ExportSessions) -> Span:
     """The first of the sessions, as far as their numbers follow each other."""
     tenant, wanted = query.tenant, query.sessions
     ids: dict[int, str] = {}
@@ -194,7 +193,7 @@ def _size(row: Row) -> int:
     return _ROW_BYTES + sum(len(value) for value in row if type(value) is bytes)
 
 
-async def _table_of_tenant(tx: Tx, query: ExportTable) -> Fetch:
+async def _table_of_tenant(tx: Tx, query: commands.ExportTable) -> Fetch:
     """How to read a table of the tenant; what has an order of its own comes with places in it."""
     if query.table == TURNS.name:
         return partial(_turns, tx, query.tenant)
@@ -244,15 +243,14 @@ async def _turns(tx: Tx, tenant: str, after: Row | None, limit: int) -> list[Row
     """Commits of the tenant in the order of the feed, each after its position."""
     found: list[Row] = []
     columns, step = ("pos", "number", *TURNS.columns[1:]), max(limit, _MANY_ROWS)
-    ids: dict[int, str | None] = {}
+    sessions: dict[int, SessionRow | None] = {}
     while len(found) < limit:
         rows = await tx.scan_columns(graph.TURNS.primary, columns, after=after, limit=step)
-        new = sorted({row[1] for row in rows} - set(ids))
-        for number, one in zip(
-            new, await tx.get_many(SESSIONS, [(number,) for number in new]), strict=True
-        ):
-            ids[number] = one.id if one is not None and one.tenant == tenant else None
-        found += [(row[0], ids[row[1]], *row[2:]) for row in rows if ids[row[1]] is not None]
+        await load_missing(tx, SESSIONS, sessions, [row[1] for row in rows])
+        for row in rows:
+            session = sessions[row[1]]
+            if session is not None and session.tenant == tenant:
+                found.append((row[0], session.id, *row[2:]))
         if len(rows) < step:
             break
         after = rows[-1][:1]
@@ -276,7 +274,7 @@ async def _rows(tx: Tx, span: Span, table: str, after: Row | None, limit: int) -
 
 async def _nodes(tx: Tx, span: Span, table: str, after: Row | None, limit: int) -> list[Row]:
     """Nodes; their runs by id, and what is not stored to save room is said."""
-    rows = await _nodes_of_sessions(tx, span, after, limit)
+    rows = await _rows(tx, span, table, after, limit)
     runs = sorted((row[0], row[7]) for row in rows if row[7] is not None)
     if not runs:
         return [_node(row, None) for row in rows]
@@ -289,15 +287,6 @@ async def _nodes(tx: Tx, span: Span, table: str, after: Row | None, limit: int) 
     )
     names = {(number, n): id for number, n, id in found}
     return [_node(row, names.get((row[0], row[7]))) for row in rows]
-
-
-async def _nodes_of_sessions(tx: Tx, span: Span, after: Row | None, limit: int) -> list[Row]:
-    """The one look at nodes of several sessions at once; in the columns of the canonical form."""
-    columns = ("number", *TABLES["nodes"].columns[1:])
-    low, high = span.bounds
-    return await tx.scan_columns(
-        graph.NODES.primary, columns, after=after or low, before=high, limit=limit
-    )
 
 
 def _node(row: Row, run: str | None) -> Row:

@@ -7,40 +7,40 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.codec import decode_struct
-from ledgerstone.commands.turns import CommitTurn, FindTurn, GetTurn, ListTurns, is_usual
-from ledgerstone.errors import Corrupt, SessionNotFound, TurnConflict
+from ledgerstone.commands.turns import CommitTurn, is_usual
+from ledgerstone.errors import SessionNotFound, TurnConflict
 from ledgerstone.handlers import graph
 from ledgerstone.handlers.commits import Commit, place_branch, runs_of, settle_branch
-from ledgerstone.handlers.families import check_parent
 from ledgerstone.handlers.heads import (
-    find_head,
+    check_parent,
     find_session,
     move_recency,
     need_session,
     save_head,
 )
-from ledgerstone.handlers.nodes import columns_between, id_at, node_at
+from ledgerstone.handlers.nodes import id_at
 from ledgerstone.handlers.ready import settle_ready
 from ledgerstone.handlers.registry import handles
-from ledgerstone.handlers.run_rows import open_mention, open_record, save_run, settle_record
-from ledgerstone.handlers.runs import wake_parent
+from ledgerstone.handlers.runs import (
+    open_mention,
+    open_record,
+    save_run,
+    settle_record,
+    wake_parent,
+)
 from ledgerstone.handlers.sessions import insert_session
+from ledgerstone.handlers.turn_reads import first_answer
 from ledgerstone.handlers.usage import count_usage
 from ledgerstone.handlers.work import complete_claims
-from ledgerstone.records.turns import Checkpoint, Placed, TurnCommitted, TurnInfo
+from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules import leases as lease_rules
 from ledgerstone.rules import ledger
-from ledgerstone.rules.bodies import read_effects
 from ledgerstone.rules.chain import link
 from ledgerstone.rules.guard import check_alive, check_guard
 from ledgerstone.rules.run import go_on
-from ledgerstone.tables.graph import CONTENTS, TURNS, TURNS_BY_ID, TURNS_BY_REVISION, TurnRow
+from ledgerstone.tables.graph import TURNS, TURNS_BY_ID, TurnRow
 from ledgerstone.tables.sessions import HEADS, Head, SessionRow
 from ledgerstone.tables.transaction import Tx
-
-_checkpoint = msgspec.json.Decoder(Checkpoint)
-_SPARSE = 64
 
 
 @handles(CommitTurn)
@@ -210,114 +210,3 @@ async def _repeat(tx: Tx, head: Head, command: CommitTurn, stamp: TurnRow) -> Tu
         await settle_ready(tx, head)
         save_head(tx, head)
     return await first_answer(tx, head, command.session, stamp)
-
-
-async def get_turn(tx: Tx, query: GetTurn | FindTurn) -> TurnCommitted | None:
-    """The answer of an earlier commit."""
-    head = await find_head(tx, query.tenant, query.session)
-    stamp = None if head is None else await tx.find(TURNS_BY_ID, query.turn, head.number)
-    if head is None or stamp is None:
-        return None
-    return await first_answer(tx, head, query.session, stamp)
-
-
-handles(GetTurn)(get_turn)
-handles(FindTurn)(get_turn)
-
-
-async def first_answer(tx: Tx, head: Head, session: str, stamp: TurnRow) -> TurnCommitted:
-    """Rebuild what a commit answered from its row and the nodes it placed."""
-    number, leaf = head.number, stamp.leaf
-    effects = read_effects(stamp.effects, stamp.id)
-    if "branches" in effects:
-        leaf = max(effects["branches"][-1][1], 0)
-    elif "branch" in effects:
-        leaf = effects["branch"][1]
-    affected = effects.get("popped", []) + effects.get("tombstoned", [])
-    ids = [await id_at(tx, number, ord) for ord in affected]
-    ref = effects.get("checkpoint")
-    return TurnCommitted(
-        session=session,
-        turn=stamp.id,
-        revision=stamp.revision,
-        leaf=await _leaf_then(tx, number, leaf, stamp.revision),
-        placed=await _placed(tx, number, stamp.first_ord, stamp.count),
-        checkpoint_ref=ref,
-        checkpoint=None if ref is None else await _manifest(tx, number, ref),
-        affected=tuple(id for id in ids if id is not None),
-        superseded=effects.get("superseded", 0),
-        created_us=stamp.created_us,
-        replayed=True,
-        over_budget=tuple(effects.get("over_budget", ())),
-    )
-
-
-async def _placed(tx: Tx, number: int, first_ord: int, count: int) -> tuple[Placed, ...]:
-    if not count:
-        return ()
-    columns = ("ord", "parent", "seq", "created_us", "id")
-    rows = await columns_between(tx, number, columns, first_ord, first_ord + count - 1)
-    ids = {row[0]: row[4] for row in rows}
-    placed = []
-    for ord, parent, seq, created_us, id in rows:
-        parent_id = ids.get(parent) or await id_at(tx, number, parent)
-        placed.append(Placed(id, ord, seq, parent_id, created_us))
-    return tuple(placed)
-
-
-async def _leaf_then(tx: Tx, number: int, leaf: int, revision: int) -> str | None:
-    """The effective leaf as it was right after a commit."""
-    while leaf:
-        row = await node_at(tx, number, leaf)
-        if row is None or row.parent >= leaf:
-            raise Corrupt("nodes", f"{leaf}", "parent", "it does not lead to the root")
-        if row.deleted_rev is None or row.deleted_rev > revision:
-            return row.id
-        leaf = row.parent
-    return None
-
-
-async def _manifest(tx: Tx, number: int, ref: str) -> Checkpoint | None:
-    row = await tx.get(CONTENTS, number, ref)
-    if row is None:
-        return None
-    try:
-        return decode_struct(_checkpoint, row.data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("contents", ref, "data", str(error)) from None
-
-
-@handles(ListTurns)
-async def list_turns(tx: Tx, query: ListTurns) -> list[TurnInfo]:
-    """The commit history of a session."""
-    head = await find_head(tx, query.tenant, query.session)
-    if head is None:
-        return []
-    after, limit = (query.after_revision,), query.limit
-    rows = await tx.scan(TURNS_BY_REVISION, head.number, after=after, limit=limit)
-    leaves = await _ids_at(tx, head.number, {row.leaf for row in rows})
-    return [
-        TurnInfo(
-            session=query.session,
-            turn=row.id,
-            kind=row.kind,
-            revision=row.revision,
-            hash=row.hash.hex(),
-            link=row.link.hex(),
-            leaf=leaves.get(row.leaf),
-            nodes=row.count,
-            created_us=row.created_us,
-            usage=ledger.read_usage(row.id, row.usage),
-        )
-        for row in rows
-    ]
-
-
-async def _ids_at(tx: Tx, number: int, ords: set[int]) -> dict[int, str | None]:
-    """The ids of nodes by their ords: as one range, unless that holds far more nodes."""
-    if not ords:
-        return {}
-    first, last = min(ords), max(ords)
-    if last - first < _SPARSE * len(ords):
-        return dict(await columns_between(tx, number, ("ord", "id"), first, last))
-    return {ord: await id_at(tx, number, ord) for ord in ords}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.handlers.families import descendants
+from ledgerstone.handlers.heads import descendants
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.stats import UsageSum
 from ledgerstone.rules import usage as rules
@@ -164,15 +164,11 @@ class _Summary:
         tx, tenant, named = self._tx, self._query.tenant, {"session", "user"} & {*self._query.by}
         async for lines in day_pages(tx, tenant, self._numbers, _LINE, first, last):
             if named and self._numbers is None:
-                await self._learn({line[-1] for line in lines})
+                missing = sorted({line[-1] for line in lines} - self._known.keys())
+                for row in await tx.get_many(SESSIONS, [(number,) for number in missing]):
+                    if row is not None:
+                        self._known[row.number] = _Session(row.number, row.id, row.user)
             yield lines
-
-    async def _learn(self, numbers: set[int]) -> None:
-        """Look up the ids and users of sessions, which days do not name."""
-        missing = sorted(numbers - self._known.keys())
-        for row in await self._tx.get_many(SESSIONS, [(number,) for number in missing]):
-            if row is not None:
-                self._known[row.number] = _Session(row.number, row.id, row.user)
 
     def _session(self, number: int) -> _Session:
         return self._known.get(number) or _Session(number, "", None)

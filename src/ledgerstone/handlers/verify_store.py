@@ -8,8 +8,8 @@ from typing import Any
 from ledgerstone.commands.transfer import IsCopyUnfinished
 from ledgerstone.commands.turns import VerifyStore
 from ledgerstone.errors import Corrupt
-from ledgerstone.handlers.copy_marks import is_copy_unfinished
 from ledgerstone.handlers.registry import handles
+from ledgerstone.handlers.tenants import is_copy_unfinished
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.records.stats import Budget
 from ledgerstone.rules import usage as usage_rules
@@ -31,7 +31,6 @@ _PAGE_KEYS = 1000
 
 @handles(VerifyStore)
 async def verify_store(tx: Tx, query: VerifyStore) -> Verified:
-    """Rows of the tenant that belong to no session; `whole`: and those that nobody can see."""
     copy = IsCopyUnfinished(tenant=query.tenant)
     defects = [unfinished_copy()] if await is_copy_unfinished(tx, copy) else []
     defects += await _check_budgets(tx, query.tenant)

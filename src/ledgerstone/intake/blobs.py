@@ -13,8 +13,7 @@ from ledgerstone import ids
 from ledgerstone.codec import is_sha256
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.artifacts import Artifact
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.blobs import CHUNK_BYTES, BlobRef
+from ledgerstone.records.blobs import CHUNK_BYTES, Attachment, BlobRef
 from ledgerstone.records.messages import MessageBody, unnamed_message
 from ledgerstone.records.parts import AnyPart, Media, Text, ToolResult, read_result
 

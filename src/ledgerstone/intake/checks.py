@@ -30,7 +30,7 @@ from ledgerstone.records.sessions import Head, Picker, Session
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from ledgerstone.records.attachments import Attachment
+    from ledgerstone.records.blobs import Attachment
     from ledgerstone.records.drafts import DraftRecord
     from ledgerstone.records.executions import Execution
     from ledgerstone.records.runs import Run
@@ -69,7 +69,7 @@ def _of_session() -> tuple[type[Any], ...]:
 @cache
 def _with_id() -> tuple[type[Any], ...]:
     """The records that have an id of their own."""
-    from ledgerstone.records.attachments import Attachment
+    from ledgerstone.records.blobs import Attachment
     from ledgerstone.records.drafts import DraftRecord
     from ledgerstone.records.executions import Execution
     from ledgerstone.records.runs import Run

@@ -15,8 +15,7 @@ from ledgerstone.commands.evidence import EvidenceRow, Kind
 from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.invalid import invalid_value
-from ledgerstone.records.traces import TraceEvent
-from ledgerstone.records.verification import CHECK_STATUSES, Check, Report
+from ledgerstone.records.evidence import CHECK_STATUSES, Check, Report, TraceEvent
 
 T = TypeVar("T", bound=msgspec.Struct)
 _URI_KEYS = ("artifact_uri", "artifact_uris")

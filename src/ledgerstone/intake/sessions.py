@@ -13,7 +13,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import Time
 from ledgerstone.records.sessions import STATUSES, Cause, Session
-from ledgerstone.rules.filters import check_filter
+from ledgerstone.rules.matching import check_filter
 
 _NAMES = {
     "user",

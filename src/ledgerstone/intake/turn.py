@@ -30,15 +30,14 @@ from ledgerstone.records.artifacts import Quota
 from ledgerstone.records.context import Context
 from ledgerstone.records.document import scrub_config
 from ledgerstone.records.drafts import DraftRecord
+from ledgerstone.records.evidence import Report, TraceEvent
 from ledgerstone.records.memories import Namespace
 from ledgerstone.records.messages import Message, tool_result
 from ledgerstone.records.nodes import NOTE_MODES, Node
 from ledgerstone.records.runs import Run
 from ledgerstone.records.tickets import Ticket
-from ledgerstone.records.traces import TraceEvent
 from ledgerstone.records.turns import Checkpoint, HydratedCheckpoint
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
-from ledgerstone.records.verification import Report
 from ledgerstone.records.work import Claim
 
 

@@ -13,7 +13,6 @@ from ledgerstone.clock import US_PER_S
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import IdRef, SessionRef
-from ledgerstone.records.currencies import CURRENCIES
 from ledgerstone.records.stats import (
     BUDGET_MODES,
     GROUPINGS,
@@ -22,7 +21,7 @@ from ledgerstone.records.stats import (
     Grouping,
     Scope,
 )
-from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage, UsageEntry
+from ledgerstone.records.usage import COUNT_BOUND, CURRENCIES, Cost, Usage, UsageEntry
 
 Moment: TypeAlias = date | datetime | int
 """An aware datetime, microseconds, or a day: its first moment in UTC."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 
 OnFull = Literal["refuse", "oldest_out"]
 
@@ -20,7 +19,7 @@ class Quota(msgspec.Struct, frozen=True):
     on_full: OnFull = "refuse"
 
 
-class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Artifact(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One version of an artifact; its bytes are the blob `ref`.
 
     `original_bytes` is what a tool made, `shown_bytes` what a model saw of it.
@@ -40,10 +39,6 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     original_bytes: int | None = None
     shown_bytes: int | None = None
     created_us: int = 0
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
 
 class ArtifactContent(Artifact, frozen=True, kw_only=True, omit_defaults=True):

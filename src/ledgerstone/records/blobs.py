@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 
 CHUNK_BYTES = 1 << 20
 """Bytes travel, and are checked, in pieces of this size."""
 
 
-class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
+class BlobRef(Created, msgspec.Struct, frozen=True, kw_only=True):
     """A blob by name; `ref` is the SHA-256 of its bytes, in hex."""
 
     ref: str
     size_bytes: int
     media_type: str | None = None
     created_us: int = 0
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
     def __str__(self) -> str:
         return self.ref
@@ -84,3 +78,13 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
     memories: int = 0
     elsewhere: int = 0
     dry_run: bool = False
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """An intent, and the time of the commit that used it."""
+
+    session: str
+    id: str
+    uri: str
+    intent_us: int
+    committed_us: int | None = None

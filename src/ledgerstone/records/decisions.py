@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 ResumeMode = Literal["replay_tool_call", "use_decision_as_tool_result", "pass_decision_to_tool"]
-RESUME_MODES: tuple[ResumeMode, ...] = (
-    "replay_tool_call",
-    "use_decision_as_tool_result",
-    "pass_decision_to_tool",
-)
+RESUME_MODES: tuple[ResumeMode, ...] = get_args(ResumeMode)
 Action = Literal["resume", "cancel"]
 ACTIONS: dict[str, Action] = {
     "resume": "resume",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 
 
-class Embedding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Embedding(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One vector; its numbers are 32-bit floats, so what comes back may be rounded."""
 
     id: str
@@ -20,10 +19,6 @@ class Embedding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: tuple[str, ...] = ()
     metadata: Any = None
     created_us: int = 0
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
 
 class Match(msgspec.Struct, frozen=True):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 
 
-class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
+class FeedEntry(Created, msgspec.Struct, frozen=True, kw_only=True):
     """One commit. `cursor` is where to go on after it, in the whole tenant.
 
     `pos` is its position among the commits of all tenants: 0 on a tenant's handle.
@@ -23,10 +21,6 @@ class FeedEntry(msgspec.Struct, frozen=True, kw_only=True):
     created_us: int
     pos: int = 0
     cursor: str = ""
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
 
 class FeedPage(msgspec.Struct, frozen=True, kw_only=True):

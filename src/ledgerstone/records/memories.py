@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Memory(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One remembered value. `score` is set by a search with a vector."""
 
     namespace: tuple[str, ...]
@@ -21,10 +22,6 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_us: int | None = None
     ttl_us: int | None = None
     score: float | None = None
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
     @property
     def updated_at(self) -> datetime:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from ledgerstone import ids
-from ledgerstone.clock import to_datetime
 from ledgerstone.codec import check_json
 from ledgerstone.errors import InvalidValue
+from ledgerstone.records import Created
 from ledgerstone.records.parts import AnyPart, Text, ToolCall, ToolResult, TypedPart, to_parts
 from ledgerstone.records.usage import Cost, Usage
 
 Role = Literal["system", "user", "assistant", "tool"]
 Visibility = Literal["all", "internal"]
-ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+ROLES: tuple[Role, ...] = get_args(Role)
 FOREIGN_ROLES: dict[str, Role] = {
     "developer": "system",
     "human": "user",
@@ -67,7 +66,7 @@ class MessageBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     extra: dict[str, Any] | None = None
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Message(Created, msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message as stored; a new one has no place yet.
 
     `drawn`: the id was drawn when the message was made, not given: a list that has the same
@@ -116,10 +115,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def visibility(self) -> Visibility:
         """Whether a person may see it too, or only the model."""
         return self.body.visibility or "all"
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= 60 else self.text[:57] + "..."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -10,7 +10,7 @@ from ledgerstone.errors import InvalidValue
 from ledgerstone.records.decisions import CallDecision, ResumeMode
 
 RunStatus = Literal["created", "running", "waiting", "done"]
-RUN_STATUSES: tuple[RunStatus, ...] = ("created", "running", "waiting", "done")
+RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 
 Origin = Literal["user", "a2a", "internal"]
 WaitingReason = Literal[
@@ -21,14 +21,7 @@ WaitingReason = Literal[
     "rate_limit",
     "manual_pause",
 ]
-WAITING_REASONS: tuple[WaitingReason, ...] = (
-    "tool_permission",
-    "user_input",
-    "background_tasks",
-    "external_event",
-    "rate_limit",
-    "manual_pause",
-)
+WAITING_REASONS: tuple[WaitingReason, ...] = get_args(WaitingReason)
 TerminationKind = Literal[
     "natural_end", "behavior_requested", "stopped", "cancelled", "blocked", "suspended", "error"
 ]

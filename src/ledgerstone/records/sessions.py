@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import msgspec
 
 from ledgerstone.clock import to_datetime
 from ledgerstone.errors import InvalidValue
+from ledgerstone.records import Created
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch, Node
@@ -17,7 +18,7 @@ from ledgerstone.records.usage import UsageEntry
 T = TypeVar("T")
 
 Status = Literal["unknown", "active", "paused", "completed", "error"]
-STATUSES: tuple[Status, ...] = ("unknown", "active", "paused", "completed", "error")
+STATUSES: tuple[Status, ...] = get_args(Status)
 ROOT_SESSION = "root"
 
 
@@ -28,7 +29,7 @@ class Cause(msgspec.Struct, frozen=True):
     id: str
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Session(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The wide, rarely written part of a session; lists read only this."""
 
     id: str
@@ -49,10 +50,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     active_run: str | None = None
     open_run: str | None = None
     latest_run: str | None = None
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
     @property
     def updated_at(self) -> datetime:

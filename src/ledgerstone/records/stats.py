@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from ledgerstone import ids
-from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
 
 Grouping = Literal["model", "provider", "source", "day", "user", "session", "run"]
-GROUPINGS: tuple[Grouping, ...] = ("model", "provider", "source", "day", "user", "session", "run")
+GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 Scope = Literal["tenant", "user", "session"]
-SCOPES: tuple[Scope, ...] = ("tenant", "user", "session")
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 Period = Literal["total", "day", "month"]
-PERIODS: tuple[Period, ...] = ("total", "day", "month")
+PERIODS: tuple[Period, ...] = get_args(Period)
 BudgetMode = Literal["refuse_next", "refuse_commit"]
-BUDGET_MODES: tuple[BudgetMode, ...] = ("refuse_next", "refuse_commit")
+BUDGET_MODES: tuple[BudgetMode, ...] = get_args(BudgetMode)
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int = 0
 
 
-class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
+class UsageRecord(Created, msgspec.Struct, frozen=True, kw_only=True):
     """One recorded use at its place: the commit that brought it, and its position there.
 
     `over_budget`: only in the answer of `usage.record`, the budgets that it went beyond.
@@ -65,10 +64,6 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message_id(self) -> str | None:
         return self.entry.message
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
 
 class UsageSum(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from ledgerstone.clock import to_datetime
+from ledgerstone.records import Created
 from ledgerstone.records.decisions import Decision, ResumeMode
 
 TicketStatus = Literal["open", "resolved", "withdrawn"]
-TICKET_STATUSES: tuple[TicketStatus, ...] = ("open", "resolved", "withdrawn")
+TICKET_STATUSES: tuple[TicketStatus, ...] = get_args(TicketStatus)
 ExpiryAction = Literal["reject", "approve"]
-EXPIRY_ACTIONS: tuple[ExpiryAction, ...] = ("reject", "approve")
+EXPIRY_ACTIONS: tuple[ExpiryAction, ...] = get_args(ExpiryAction)
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ticket(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked, and what was decided.
 
     `digest` is over the tool, its arguments and the revision of the session that it was asked at;
@@ -43,10 +44,6 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str | None = None
     created_us: int = 0
     updated_us: int = 0
-
-    @property
-    def created_at(self) -> datetime:
-        return to_datetime(self.created_us)
 
     @property
     def expires_at(self) -> datetime | None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from ledgerstone.records.leases import Held, Lease
 
 Delivery = Literal["earliest_safe_boundary", "after_current_turn_commit"]
-DELIVERIES: tuple[Delivery, ...] = ("earliest_safe_boundary", "after_current_turn_commit")
+DELIVERIES: tuple[Delivery, ...] = get_args(Delivery)
 Slot = Literal["join", "exclusive"]
-SLOTS: tuple[Slot, ...] = ("join", "exclusive")
+SLOTS: tuple[Slot, ...] = get_args(Slot)
 Boundary = Literal["active_turn_checkpoint", "idle"]
-BOUNDARIES: tuple[Boundary, ...] = ("active_turn_checkpoint", "idle")
+BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 Order = Literal["arrival", "priority"]
-ORDERS: tuple[Order, ...] = ("arrival", "priority")
+ORDERS: tuple[Order, ...] = get_args(Order)
 OnDuplicate = Literal["answer", "refuse"]
-ON_DUPLICATE: tuple[OnDuplicate, ...] = ("answer", "refuse")
+ON_DUPLICATE: tuple[OnDuplicate, ...] = get_args(OnDuplicate)
 
 EndState = Literal["done", "cancelled", "dead", "superseded"]
-END_STATES: tuple[EndState, ...] = ("done", "cancelled", "dead", "superseded")
+END_STATES: tuple[EndState, ...] = get_args(EndState)
 
 NEVER = "never"
 PAYLOAD = "payload"
@@ -115,37 +115,31 @@ class Holding(NamedTuple):
     claim: Claim
 
 
-class DeadBatch(msgspec.Struct, frozen=True, kw_only=True):
+class _OfBatch(msgspec.Struct, frozen=True, kw_only=True):
+    batch: Batch
+
+    @property
+    def id(self) -> str:
+        return self.batch.id
+
+    @property
+    def session(self) -> str:
+        return self.batch.session
+
+
+class DeadBatch(_OfBatch, frozen=True, kw_only=True):
     """A batch that nobody will get any more unless it is replayed, and why."""
 
-    batch: Batch
     reason: str
     dead_us: int
 
-    @property
-    def id(self) -> str:
-        return self.batch.id
 
-    @property
-    def session(self) -> str:
-        return self.batch.session
-
-
-class EndedBatch(msgspec.Struct, frozen=True, kw_only=True):
+class EndedBatch(_OfBatch, frozen=True, kw_only=True):
     """A batch that is not queued any more, and what became of it."""
 
-    batch: Batch
     state: EndState
     reason: str
     ended_us: int
-
-    @property
-    def id(self) -> str:
-        return self.batch.id
-
-    @property
-    def session(self) -> str:
-        return self.batch.session
 
 
 class WorkCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.codec import decode_json, decode_struct, encode_struct
+from ledgerstone.codec import decode_json, encode_struct
 from ledgerstone.commands.artifacts import NewArtifact, Owner
-from ledgerstone.errors import AlreadyExists, Corrupt, QuotaExceeded
+from ledgerstone.errors import AlreadyExists, QuotaExceeded
 from ledgerstone.records.artifacts import Artifact, Quota
+from ledgerstone.rules.bodies import read_struct
+from ledgerstone.rules.rows import record_of
 
 TENANT_SCOPE = "t:"
 
@@ -53,14 +55,7 @@ def owner_of(scope: str) -> Owner:
 
 def encode(artifact: Artifact) -> bytes:
     """The body of its row."""
-    details = Details(
-        media_type=artifact.media_type,
-        metadata=artifact.metadata,
-        tool=artifact.tool,
-        original_bytes=artifact.original_bytes,
-        shown_bytes=artifact.shown_bytes,
-    )
-    return encode_struct(details, "artifact")
+    return encode_struct(record_of(Details, artifact), "artifact")
 
 
 def read(
@@ -75,12 +70,10 @@ def read(
     body: bytes,
 ) -> Artifact:
     """An artifact from its row; Corrupt when the body does not decode."""
-    try:
-        details = decode_struct(_details, body)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("artifacts", id, "body", str(error)) from None
     owner = owner_of(scope)
-    return Artifact(
+    return record_of(
+        Artifact,
+        read_struct(_details, body, "artifacts", id),
         id=id,
         name=name,
         version=version,
@@ -89,11 +82,6 @@ def read(
         uri=uri,
         session=owner.session,
         user=owner.user,
-        media_type=details.media_type,
-        metadata=details.metadata,
-        tool=details.tool,
-        original_bytes=details.original_bytes,
-        shown_bytes=details.shown_bytes,
         created_us=created_us,
     )
 

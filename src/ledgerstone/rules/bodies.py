@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from ledgerstone.codec import decode_json
-from ledgerstone.errors import Corrupt
+from ledgerstone.codec import decode_json, decode_struct, sha256
+from ledgerstone.errors import Corrupt, InvalidValue
 from ledgerstone.records.messages import ROLES, MessageBody, Visibility
 from ledgerstone.records.nodes import Opaque
 from ledgerstone.records.parts import read_part
+from ledgerstone.records.turns import Checkpoint
+
+T = TypeVar("T")
 
 ROLE_NUMBERS: dict[str, int] = {role: n for n, role in enumerate(ROLES, start=1)}
 ROLE_NAMES: dict[int, str] = dict(enumerate(ROLES, start=1))
@@ -19,6 +22,9 @@ ROLE_NAMES: dict[int, str] = dict(enumerate(ROLES, start=1))
 # Who reads thousands of bodies calls these two by himself: `read_body` is a call more for each.
 decode_body = msgspec.json.Decoder(MessageBody).decode
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+_manifests = msgspec.json.Decoder(Checkpoint)
 
 
 def read_body(data: bytes, where: str) -> MessageBody:
@@ -46,11 +52,7 @@ def visibility_of(data: bytes, where: str) -> Visibility:
 
 def read_amended(data: bytes, patch: bytes, where: str) -> MessageBody:
     """A stored message body as its newest amendment shows it."""
-    try:
-        changes = decode_json(patch)
-    except ValueError as error:
-        raise Corrupt("amendments", where, "patch", str(error)) from None
-    return read_loosely(data, changes, where)
+    return read_loosely(data, read_json(patch, "amendments", where, "patch"), where)
 
 
 def read_any(data: bytes, format: str | None, where: str) -> Any:
@@ -70,6 +72,16 @@ def read_json(data: bytes, table: str, key: str, field: str) -> Any:
     try:
         return decode_json(data)
     except (ValueError, TypeError) as error:
+        raise Corrupt(table, key, field, str(error)) from None
+
+
+def read_struct(
+    decoder: msgspec.json.Decoder[T], data: bytes | None, table: str, key: str, field: str = "body"
+) -> T:
+    """A stored record; Corrupt, naming the row, when it does not decode."""
+    try:
+        return decode_struct(decoder, data or b"")
+    except (ValueError, InvalidValue) as error:
         raise Corrupt(table, key, field, str(error)) from None
 
 
@@ -122,3 +134,18 @@ def read_loosely(data: bytes, changes: dict[str, Any] | None, where: str) -> Mes
     except (ValueError, AttributeError, TypeError, msgspec.ValidationError) as error:
         raise Corrupt("nodes", where, "body", str(error)) from None
     return msgspec.structs.replace(body, parts=[read_part(part) for part in parts])
+
+
+def checkpoint_refs(session: str, ref: str | None, data: bytes | None) -> set[str]:
+    """The values that the manifest `ref` names, itself included.
+
+    Corrupt when it cannot be read or is another one: better nothing is removed than what the
+    real one names.
+    """
+    if ref is None:
+        return set()
+    manifest = read_struct(_manifests, data, "documents", session, "checkpoint")
+    if sha256(data or b"") != ref:
+        raise Corrupt("documents", session, "checkpoint", "it is not the one of the head")
+    named = (ref, manifest.tool_state, manifest.plugins, manifest.execution)
+    return {one for one in named if one is not None}

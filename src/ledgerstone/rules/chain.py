@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone.codec import encode_json, encode_struct
-from ledgerstone.commands.turns import Amendment, BranchMove, CommitTurn, NewNode, Rewind, is_usual
+from ledgerstone.commands.turns import Amendment, CommitTurn, NewNode, is_usual
 from ledgerstone.records.runs import Run, Waiting
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -46,7 +46,8 @@ def turn_hash(command: CommitTurn) -> bytes:
         )
     usual = is_usual(command)
     if command.rewind is not None:
-        content += _rewind_content(command.rewind)
+        rewind = command.rewind
+        content += ("rewind", rewind.pop, int(rewind.supersede), int(rewind.to is None))
     if _has_more(command, usual):
         content += _more_content(command, usual)
     return sha256(_pack(content)).digest()
@@ -77,10 +78,6 @@ def _has_more(command: CommitTurn, usual: bool) -> bool:
     )
 
 
-def _rewind_content(rewind: Rewind) -> tuple[str | int, ...]:
-    return ("rewind", rewind.pop, int(rewind.supersede), int(rewind.to is None))
-
-
 def _more_content(command: CommitTurn, usual: bool) -> list[bytes | str | int | None]:
     more: list[bytes | str | int | None] = [] if usual else _changes_content(command)
     for entry in command.usage:
@@ -106,7 +103,8 @@ def _changes_content(command: CommitTurn) -> list[bytes | str | int | None]:
     for node in command.tombstones:
         more += ("tombstone", node)
     for move in command.branches:
-        more += _move_content(move)
+        flags = (int(move.create), int(move.delete))
+        more += ("branch", move.name, move.to, move.to_branch, *flags)
     return more
 
 
@@ -141,14 +139,11 @@ def _kept_content(command: CommitTurn) -> list[bytes | str | int | None]:
     return more
 
 
-def _move_content(move: BranchMove) -> tuple[str | int | None, ...]:
-    return ("branch", move.name, move.to, move.to_branch, int(move.create), int(move.delete))
-
-
 def _run_content(run: Run) -> bytes:
     # Defaults are left out by identity, so equal texts must be the same object.
     status = intern(run.status)
-    if status is not run.status or run.created_us or run.updated_us or _has_times(run):
+    times = (run.created_us, run.started_us, run.finished_us, run.updated_us)
+    if status is not run.status or times != (0, None, None, 0):
         run = replace(run, status=status, **_RUN_TIMES)
     if run.waiting is not None and run.waiting.tickets:
         run = replace(run, waiting=_waiting_content(run.waiting))
@@ -163,10 +158,6 @@ def _waiting_content(waiting: Waiting) -> Waiting:
         ticket_ids=[id for id in waiting.ticket_ids if id not in ids],
         tickets=[replace(ticket, id="", updated_us=0) for ticket in waiting.tickets],
     )
-
-
-def _has_times(run: Run) -> bool:
-    return run.started_us is not None or run.finished_us is not None
 
 
 def commitment(node: NewNode, created_us: int) -> bytes:

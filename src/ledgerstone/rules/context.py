@@ -89,7 +89,9 @@ def build(
         tail = tail[len(system) :]
     if rows.summary is not None:
         tail = [one for one in tail if not (one.body.is_compaction or one.body.is_summary)]
-        tail, orphans = _without_orphans(tail)
+        # No model takes results alone, and the summary speaks of them and of their calls.
+        orphans = len(list(takewhile(answers_of, tail)))
+        tail = tail[orphans:]
     above = _Kept(
         [*(system if keep_system else ()), *([rows.summary] if rows.summary else ())], count
     )
@@ -125,15 +127,6 @@ def answers_of(message: Message) -> list[str]:
     if not found and message.role == "tool" and message.body.tool_call_id:
         return [message.body.tool_call_id]
     return found
-
-
-def _without_orphans(tail: list[Message]) -> tuple[list[Message], int]:
-    """The tail without results that it begins with: their call stands before it, if anywhere.
-
-    No model takes a result alone, and the summary speaks of both.
-    """
-    orphans = len(list(takewhile(answers_of, tail)))
-    return tail[orphans:], orphans
 
 
 def _prune(kept: _Kept, prune: Prune, count: Count) -> list[str]:

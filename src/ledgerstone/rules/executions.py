@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.codec import decode_json, decode_struct, encode_json, encode_struct
+from ledgerstone.codec import decode_json, encode_json, encode_struct
 from ledgerstone.commands.executions import Finish, StartExecution
 from ledgerstone.errors import (
     AlreadyExists,
-    Corrupt,
     ExecutionResolved,
     ExecutionUnresolved,
     InvalidValue,
 )
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules.bodies import read_struct
 from ledgerstone.rules.guard import is_live
 from ledgerstone.rules.rows import HeadRow
 
@@ -29,12 +31,22 @@ def encode(execution: Execution) -> bytes:
     return encode_struct(execution, "execution")
 
 
+def columns(execution: Execution) -> dict[str, Any]:
+    """What its row says beside the body, so that it is found by it."""
+    return {
+        "call": execution.call_id,
+        "message": execution.message_id,
+        "run": execution.run_id,
+        "ticket": execution.ticket,
+        "status": execution.status,
+        "fence": execution.fence,
+        "created_us": execution.created_us,
+    }
+
+
 def read(id: str, data: bytes) -> Execution:
     """A stored execution; Corrupt when it does not decode."""
-    try:
-        return decode_struct(_decoder, data)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise Corrupt("executions", id, "body", str(error)) from None
+    return read_struct(_decoder, data, "executions", id)
 
 
 def live_fence(head: HeadRow, now_us: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Filters of memories and embeddings: parsed where they come in, judged in Python everywhere.
+"""Filters. Of memories and embeddings: parsed where they come in, judged in Python everywhere.
 
     {"kind": "note", "place.city": {"$in": ["Oslo", "Bergen"]}, "stars": {"$gte": 3, "$lt": 5}}
 
@@ -21,7 +21,7 @@ Condition: TypeAlias = tuple[tuple[str, ...], str, Any]
 
 CONDITIONS_MAX = 32
 SEGMENTS_MAX = 8
-_SEGMENT = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _FIELD = "filter"
 _ABSENT: Any = object()
 
@@ -100,7 +100,7 @@ def _path(path: object) -> tuple[str, ...]:
     if not isinstance(path, str):
         raise InvalidValue(_FIELD, f"paths are texts, got {type(path).__name__}")
     segments = tuple(path.split("."))
-    if len(segments) > SEGMENTS_MAX or not all(map(_SEGMENT.match, segments)):
+    if len(segments) > SEGMENTS_MAX or not all(map(_NAME.match, segments)):
         raise InvalidValue(
             _FIELD,
             f"a path is up to {SEGMENTS_MAX} names of letters, digits and _ with dots between,"
@@ -159,3 +159,26 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$nin": lambda found, asked: not _among(found, asked),
     "$exists": lambda found, asked: (found is not _ABSENT) is asked,
 }
+
+
+def check_filter(value: object, field: str) -> dict[str, Any] | None:
+    """A subset filter, or InvalidValue: keys come from a closed grammar."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise InvalidValue(field, f"an object expected, got {type(value).__name__}")
+    for key in value:
+        if not isinstance(key, str) or not _NAME.match(key):
+            raise InvalidValue(field, f"filter keys are letters, digits and _, got {key!r:.70}")
+    check_json(value, field)
+    return value
+
+
+def contains(whole: Any, part: Any) -> bool:
+    """Whether `part` is a subset of `whole`: objects by key, everything else by equality."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            key in whole and contains(whole[key], item) for key, item in part.items()
+        )
+    # True == 1 in Python but not in JSON, so compare what would be stored.
+    return encode_json(whole, "value") == encode_json(part, "value")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledgerstone.codec import decode_json
 from ledgerstone.commands.memories import NAMESPACE_END, MemoryName
-from ledgerstone.errors import Corrupt
 from ledgerstone.records.memories import Memory
 from ledgerstone.rules import namespaces
+from ledgerstone.rules.bodies import read_json
 
 KIND = "memory"
 """The vectors of memories, among those of a space."""
@@ -37,10 +36,7 @@ def name_of(id: str) -> MemoryName:
 
 def read_value(key: str, data: bytes) -> Any:
     """What was remembered; Corrupt when it does not decode."""
-    try:
-        return decode_json(data)
-    except ValueError as error:
-        raise Corrupt("memories", key, "value", str(error)) from None
+    return read_json(data, "memories", key, "value")
 
 
 def record(

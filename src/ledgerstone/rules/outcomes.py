@@ -23,69 +23,30 @@ SAME = "repeat the call: done twice it has the same effect as once"
 GONE = "repeat the call: what it removed stays removed, the answer tells of what was left"
 LOOK = "look whether it was done before you repeat the call"
 
+_STEPS = {
+    SAME: (
+        "PutSession GetOrCreateSession UpdateSession RestoreSession AnnotateNodes RenewLease "
+        "RaiseFences RecordIntent CommitAttachments UpdateRun ResolveTicket ExpireTickets "
+        "RenewClaim SetBudget PutMemory ChangeMemories TouchMemory SaveArtifacts SaveEvidence "
+        "TouchBlob FindTurn"
+    ),
+    GONE: (
+        "DeleteSession PurgeSession SweepPurged DropNotes VacuumSession ReleaseLease "
+        "ForgetAttachment WithdrawTicket AbandonClaim CancelWork DropDead PruneWork DeleteUsage "
+        "DropBudget DeleteMemory SweepMemories DeleteEmbedding DeleteEmbeddings DeleteArtifacts "
+        "DeleteEvidence CondemnUpload ForgetUpload DropBlob"
+    ),
+    "put the same bytes again: they are kept once, by their content": (
+        "BeginUpload PutChunk FinishUpload"
+    ),
+    "repeat the call: ClaimLost says that it was done, or that the claim is over": (
+        "FailClaim ParkClaim"
+    ),
+    "copy again: it goes on where it was": "ImportRows MarkCopy",
+}
+"""What to do after several commands, by their names."""
 NEXT_STEPS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "PutSession",
-            "GetOrCreateSession",
-            "UpdateSession",
-            "RestoreSession",
-            "AnnotateNodes",
-            "RenewLease",
-            "RaiseFences",
-            "RecordIntent",
-            "CommitAttachments",
-            "UpdateRun",
-            "ResolveTicket",
-            "ExpireTickets",
-            "RenewClaim",
-            "SetBudget",
-            "PutMemory",
-            "ChangeMemories",
-            "TouchMemory",
-            "SaveArtifacts",
-            "SaveEvidence",
-            "TouchBlob",
-            "FindTurn",
-        ),
-        SAME,
-    ),
-    **dict.fromkeys(
-        (
-            "DeleteSession",
-            "PurgeSession",
-            "SweepPurged",
-            "DropNotes",
-            "VacuumSession",
-            "ReleaseLease",
-            "ForgetAttachment",
-            "WithdrawTicket",
-            "AbandonClaim",
-            "CancelWork",
-            "DropDead",
-            "PruneWork",
-            "DeleteUsage",
-            "DropBudget",
-            "DeleteMemory",
-            "SweepMemories",
-            "DeleteEmbedding",
-            "DeleteEmbeddings",
-            "DeleteArtifacts",
-            "DeleteEvidence",
-            "CondemnUpload",
-            "ForgetUpload",
-            "DropBlob",
-        ),
-        GONE,
-    ),
-    **dict.fromkeys(
-        ("BeginUpload", "PutChunk", "FinishUpload"),
-        "put the same bytes again: they are kept once, by their content",
-    ),
-    **dict.fromkeys(
-        ("FailClaim", "ParkClaim"),
-        "repeat the call: ClaimLost says that it was done, or that the claim is over",
-    ),
+    **{name: step for step, names in _STEPS.items() for name in names.split()},
     "CommitTurn": COMMIT,
     "CreateSession": "repeat the call with id={id!r}: it answers the session that it made",
     "CopySession": (
@@ -125,8 +86,8 @@ NEXT_STEPS: dict[str, str] = {
         "load the list, and append again what is missing; an append with a key= may be repeated "
         "at once while it is the last one"
     ),
-    **dict.fromkeys(("ImportRows", "MarkCopy"), "copy again: it goes on where it was"),
 }
+"""What to do when the answer of a command was lost, by its name."""
 ONCE = (
     "repeat the call: ExecutionUnresolved says that it was begun, by you or by another; then "
     "decide with executions.finish or executions.retry"

@@ -17,8 +17,7 @@ import msgspec
 from ledgerstone.codec import parse_strict
 from ledgerstone.errors import InvalidValue
 from ledgerstone.money import NANO
-from ledgerstone.records.currencies import CURRENCIES
-from ledgerstone.records.usage import COUNT_BOUND, Cost, Usage
+from ledgerstone.records.usage import COUNT_BOUND, CURRENCIES, Cost, Usage
 
 TOKENS_PER_PRICE = 1_000_000
 SEPARATORS = "-:@"
@@ -120,7 +119,7 @@ class Prices:
         except KeyError:
             pass
         names = [model] if not provider else [model, f"{provider}/{model}"]
-        names += [base for name in names if (base := _undated(name)) != name]
+        names += [base for name in names if (base := _VERSION.sub("", name)) != name]
         found = next((self._models[name] for name in names if name in self._models), None)
         if len(self._found) >= KNOWN_MAX:
             self._found = {}
@@ -132,11 +131,6 @@ class Prices:
         price = self.find(model, provider)
         cost = None if price is None else price.cost(usage)
         return None if cost is None or abs(cost.nano) >= COUNT_BOUND else cost
-
-
-def _undated(name: str) -> str:
-    """A model's name without its date or `latest`: gpt-4o-2024-08-06, claude-sonnet-4@20250514."""
-    return _VERSION.sub("", name)
 
 
 def open_prices(given: object) -> Prices:

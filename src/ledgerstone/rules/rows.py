@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, TypeVar
+
 import msgspec
 
 from ledgerstone.records.leases import Lease
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 GENESIS = bytes(32)
 """What the first turn of a session is linked to."""
@@ -80,3 +85,14 @@ class UsageDay(msgspec.Struct, frozen=True, gc=False):
     def __add__(self, other: UsageDay) -> UsageDay:
         mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
         return UsageDay(*(a + b for a, b in zip(mine, theirs, strict=True)))
+
+
+def record_of(kind: type[R], source: msgspec.Struct, /, **others: Any) -> R:
+    """A record of this kind: `others`, and what the source has under the same names."""
+    names = _shared_names(kind, type(source))
+    return kind(**{name: getattr(source, name) for name in names} | others)
+
+
+@cache
+def _shared_names(kind: type[msgspec.Struct], other: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in kind.__struct_fields__ if name in other.__struct_fields__)

@@ -9,15 +9,14 @@ import msgspec
 
 from ledgerstone.records.work import Stuck, StuckReason
 from ledgerstone.rules.guard import is_live
-from ledgerstone.rules.parking import is_behind
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.rules.work import WorkRow, has_live_claim
+from ledgerstone.rules.work import WorkRow, has_live_claim, is_behind
 
 IDS_MAX = 50
 """How many ids a reason names at most."""
 
 
-class Waiting(NamedTuple):
+class Obstacle(NamedTuple):
     """A thing that a session waits for, since when, and when that ends by itself."""
 
     id: str
@@ -32,9 +31,9 @@ class Situation(msgspec.Struct):
     session: str
     head: HeadRow
     work: list[WorkRow]
-    tickets: list[Waiting]
-    executions: list[Waiting]
-    dead: list[Waiting]
+    tickets: list[Obstacle]
+    executions: list[Obstacle]
+    dead: list[Obstacle]
 
 
 def reasons(situation: Situation, now_us: int) -> list[Stuck]:
@@ -68,13 +67,13 @@ def _of_work(situation: Situation, now_us: int) -> Iterator[Stuck]:
     head, rows = situation.head, situation.work
     live = [row for row in rows if has_live_claim(row, head, now_us)]
     if live:
-        found = [Waiting(row.id, row.claimed_us, row.claim_expires_us) for row in live]
+        found = [Obstacle(row.id, row.claimed_us, row.claim_expires_us) for row in live]
         yield _stuck(situation, "claimed", f"in work by {live[0].claim_owner}", found)
     parked = [row for row in rows if row.waiting_for is not None]
     if parked:
         behind = [row for row in rows if row.waiting_for is None and is_behind(row, parked)]
-        found = [Waiting(row.id, row.claimed_us) for row in parked]
-        found += [Waiting(row.id, found[0].since_us) for row in behind]
+        found = [Obstacle(row.id, row.claimed_us) for row in parked]
+        found += [Obstacle(row.id, found[0].since_us) for row in behind]
         what = ", ".join(sorted({row.waiting_for or "" for row in parked}))
         detail = f"waits for a decision about execution {what}"
         if behind:
@@ -92,7 +91,7 @@ def _of_work(situation: Situation, now_us: int) -> Iterator[Stuck]:
         first = delayed[0]
         failed = f"tried {first.attempts} times, last error: {first.last_error}"
         detail = "is for later" if first.last_error is None else failed
-        found = [Waiting(row.id, row.enqueued_us, row.available_us) for row in delayed]
+        found = [Obstacle(row.id, row.enqueued_us, row.available_us) for row in delayed]
         yield _stuck(situation, "delayed", detail, found)
 
 
@@ -114,7 +113,7 @@ def _ready(situation: Situation, now_us: int) -> Iterator[Stuck]:
         return
     parked = [row for row in situation.work if row.waiting_for is not None]
     found = [
-        Waiting(row.id, max(row.available_us, row.enqueued_us))
+        Obstacle(row.id, max(row.available_us, row.enqueued_us))
         for row in situation.work
         if row.available_us <= now_us
         and not has_live_claim(row, head, now_us)
@@ -124,7 +123,7 @@ def _ready(situation: Situation, now_us: int) -> Iterator[Stuck]:
         yield _stuck(situation, "ready", "waits for a worker", found)
 
 
-def _stuck(situation: Situation, reason: StuckReason, detail: str, found: list[Waiting]) -> Stuck:
+def _stuck(situation: Situation, reason: StuckReason, detail: str, found: list[Obstacle]) -> Stuck:
     ends = [one.until_us for one in found if one.until_us is not None]
     return Stuck(
         session=situation.session,

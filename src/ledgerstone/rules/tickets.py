@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ledgerstone import ids
-from ledgerstone.codec import decode_json, decode_struct, encode_json, encode_struct
+from ledgerstone.codec import decode_json, encode_json, encode_struct
 from ledgerstone.commands.tickets import NewTicket
 from ledgerstone.commands.work import NewBatch
-from ledgerstone.errors import Corrupt, TicketClosed, TicketStale
+from ledgerstone.errors import TicketClosed, TicketStale
 from ledgerstone.records.decisions import Decision
 from ledgerstone.records.runs import Waiting
 from ledgerstone.records.tickets import Ticket
+from ledgerstone.rules.bodies import read_struct
+from ledgerstone.rules.rows import record_of
 from ledgerstone.rules.work import wake
 
 EXPIRY_BY = "ledger.expiry"
@@ -37,19 +40,12 @@ def digest(session: str, revision: int, call_id: str, tool: str, arguments: byte
 def asked(new: NewTicket, session: str) -> Ticket:
     """The question, before a commit says when and at which revision it was asked."""
     schema = new.response_schema
-    return Ticket(
-        id=new.id,
+    return record_of(
+        Ticket,
+        new,
         session=session,
-        call_id=new.call_id,
-        tool=new.tool,
         arguments=decode_json(new.arguments),
-        run_id=new.run_id,
-        node=new.node,
-        mode=new.mode,
-        reason=new.reason,
-        message=new.message,
         response_schema=None if schema is None else decode_json(schema),
-        on_expiry=new.on_expiry,
     )
 
 
@@ -70,12 +66,20 @@ def encode(ticket: Ticket) -> bytes:
     return encode_struct(replace(ticket, user=None), "ticket")
 
 
+def columns(ticket: Ticket) -> dict[str, Any]:
+    """What its row says beside the body, so that it is found by it."""
+    return {
+        "run": ticket.run_id,
+        "status": ticket.status,
+        "reason": ticket.reason,
+        "created_us": ticket.created_us,
+        "expires_us": ticket.expires_us,
+    }
+
+
 def read(id: str, data: bytes, user: str | None = None) -> Ticket:
     """A stored ticket; Corrupt when it does not decode."""
-    try:
-        ticket = decode_struct(_decoder, data)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise Corrupt("tickets", id, "body", str(error)) from None
+    ticket = read_struct(_decoder, data, "tickets", id)
     return ticket if user is None else replace(ticket, user=user)
 
 

@@ -8,11 +8,12 @@ from datetime import date
 import msgspec
 
 from ledgerstone.clock import US_PER_S
-from ledgerstone.codec import decode_struct, encode_struct
+from ledgerstone.codec import encode_struct
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.errors import BudgetExceeded, Corrupt, InvalidValue
+from ledgerstone.errors import BudgetExceeded, InvalidValue
 from ledgerstone.records.stats import Budget, BudgetState, Grouping, Period, UsageSum
 from ledgerstone.records.usage import Cost, Usage, UsageEntry
+from ledgerstone.rules.bodies import read_struct
 from ledgerstone.rules.rows import UsageDay
 
 US_PER_DAY = 86_400 * US_PER_S
@@ -96,13 +97,8 @@ def sum_days(uses: Iterable[tuple[int, UsageEntry]]) -> dict[DayKey, UsageDay]:
 def check_sums(line: UsageDay) -> UsageDay:
     """InvalidValue when the sums of a day grow beyond what can be stored."""
     if max(map(abs, msgspec.structs.astuple(line))) >= SUM_BOUND:
-        raise too_much()
+        raise InvalidValue("usage", "the sums of this day would be 2^62 or more")
     return line
-
-
-def too_much() -> InvalidValue:
-    """The refusal of a use that would let a sum overflow."""
-    return InvalidValue("usage", "the sums of this day would be 2^62 or more")
 
 
 def from_halves(parts: Sequence[int]) -> list[int]:
@@ -120,13 +116,9 @@ def check_spent(nano: int, tokens: int) -> tuple[int, int]:
 def check_calls(sums: Calls) -> Calls:
     """InvalidValue when the time of counted tool calls grows beyond what can be stored."""
     if abs(sums[3]) >= SUM_BOUND:
-        raise too_long()
+        text = "the tool calls of this session would take 2^62 ms or more"
+        raise InvalidValue("duration_ms", text)
     return sums
-
-
-def too_long() -> InvalidValue:
-    """The refusal of a tool call that would let the time of all of them overflow."""
-    return InvalidValue("duration_ms", "the tool calls of this session would take 2^62 ms or more")
 
 
 def line_name(key: DayKey) -> str:
@@ -165,7 +157,10 @@ class Tally:
                 by=dict(zip(by, group, strict=True)),
                 calls=line.calls,
                 usage=usage_of(line),
-                costs=costs_of(self._costs.get(group, {})),
+                costs=[
+                    Cost(nano, currency)
+                    for currency, nano in sorted(self._costs.get(group, {}).items())
+                ],
                 unpriced=self._unpriced.get(group, 0),
             )
             for group, line in sorted(self._lines.items(), key=_place)
@@ -192,11 +187,6 @@ def usage_of(line: UsageDay) -> Usage:
     )
 
 
-def costs_of(costs: dict[str, int]) -> list[Cost]:
-    """One line per currency, by its code."""
-    return [Cost(nano, currency) for currency, nano in sorted(costs.items())]
-
-
 def group_of(
     by: Sequence[Grouping], key: DayKey, session: str, user: str | None, run_id: str | None
 ) -> tuple[str | None, ...]:
@@ -219,10 +209,13 @@ def tell(
 ) -> None:
     """Add those of a session's uses that lie in the range of a question."""
     for created_us, entry in uses:
-        if is_within(created_us, query.since_us, query.until_us):
-            for key, line in by_day((entry,), created_us).items():
-                group = group_of(query.by, key, session, user, entry.run_id)
-                tally.add(group, key[-1], line)
+        if query.since_us is not None and created_us < query.since_us:
+            continue
+        if query.until_us is not None and created_us >= query.until_us:
+            continue
+        for key, line in by_day((entry,), created_us).items():
+            group = group_of(query.by, key, session, user, entry.run_id)
+            tally.add(group, key[-1], line)
 
 
 def whole_days(since_us: int | None, until_us: int | None) -> tuple[int, int]:
@@ -247,16 +240,12 @@ def edge_days(since_us: int | None, until_us: int | None) -> list[int]:
     return sorted({us // US_PER_DAY for us in borders})
 
 
-def is_within(us: int, since_us: int | None, until_us: int | None) -> bool:
-    """Whether a moment lies in a range; its end does not belong to it."""
-    return (since_us is None or us >= since_us) and (until_us is None or us < until_us)
-
-
 def period_start(period: Period, moment_us: int) -> int:
     """When the period that a moment lies in began, in UTC."""
     if period == "total":
         return 0
-    return _month(day_of(moment_us))[0] * US_PER_DAY if period == "month" else _day_us(moment_us)
+    day = day_of(moment_us)
+    return (_month(day)[0] if period == "month" else day) * US_PER_DAY
 
 
 def period_days(period: Period, since_us: int) -> tuple[int, int]:
@@ -265,10 +254,6 @@ def period_days(period: Period, since_us: int) -> tuple[int, int]:
         return -_EVER, _EVER
     day = day_of(since_us)
     return _month(day) if period == "month" else (day, day + 1)
-
-
-def _day_us(us: int) -> int:
-    return us - us % US_PER_DAY
 
 
 def _month(day: int) -> tuple[int, int]:
@@ -388,10 +373,7 @@ def encode_budget(budget: Budget) -> bytes:
 
 def read_budget(id: str, body: bytes) -> Budget:
     """A stored budget; Corrupt when it does not decode."""
-    try:
-        return decode_struct(_budget, body)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise Corrupt("budgets", id, "body", str(error)) from None
+    return read_struct(_budget, body, "budgets", id)
 
 
 def state_of(budget: Budget, since_us: int, nano: int, tokens: int) -> BudgetState:

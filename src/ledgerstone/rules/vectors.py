@@ -12,10 +12,17 @@ from functools import cache
 from operator import mul
 from struct import Struct
 
+from msgspec.structs import replace
+
 from ledgerstone.errors import InvalidValue
+from ledgerstone.records.embeddings import Space
 
 DIMENSIONS_MAX = 65_536
 FLOAT_BYTES = 4
+
+
+KIND = "embedding"
+"""The vectors that callers put themselves."""
 
 
 @cache
@@ -75,3 +82,23 @@ def other_dimension(model: str, fixed: int, given: int) -> InvalidValue:
     name = f"model {model!r}" if model else "the unnamed model"
     unit = "dimension" if fixed == 1 else "dimensions"
     return InvalidValue("vector", f"{name} has {fixed} {unit}, this vector has {given}")
+
+
+def added(space: Space | None, model: str, vector: bytes, replaced: bool) -> Space:
+    """The space once it has one more row, or another one in the place of one of its own."""
+    dimension = dimension_of(vector)
+    if space is None:
+        return Space(model=model, dimension=dimension, count=1, changes=1)
+    return replace(
+        space,
+        dimension=dimension,
+        count=space.count + (not replaced),
+        changes=space.changes + 1,
+    )
+
+
+def left(space: Space, count: int = 1) -> Space:
+    """The space once so many rows have left it; its dimension goes with the last only when
+    another comes.
+    """
+    return replace(space, count=space.count - count, drops=space.drops + count)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ledgerstone.codec import decode_json, decode_struct, encode_json, encode_struct
+from ledgerstone.codec import encode_json, encode_struct
 from ledgerstone.commands.leases import TakeLease
 from ledgerstone.commands.work import AbandonClaim, ClaimWork, FailClaim, NewBatch, TakeWork
 from ledgerstone.errors import Corrupt
@@ -28,8 +28,9 @@ from ledgerstone.records.work import (
     Slot,
 )
 from ledgerstone.rules import leases
+from ledgerstone.rules.bodies import read_json, read_struct
 from ledgerstone.rules.guard import is_live
-from ledgerstone.rules.rows import HeadRow
+from ledgerstone.rules.rows import HeadRow, record_of
 
 TAKE_ROUNDS = 64
 """How many sessions one TakeWork looks at before it answers that there is nothing."""
@@ -101,21 +102,8 @@ class WorkRow(msgspec.Struct, frozen=True):
 def new_row(batch: NewBatch, seq: int, now_us: int) -> WorkRow:
     """A batch as it is queued."""
     delayed_us = now_us + batch.delay_us if batch.delay_us else 0
-    return WorkRow(
-        seq=seq,
-        queue=batch.queue,
-        priority=batch.priority,
-        id=batch.id,
-        source_key=batch.source_key,
-        delivery=batch.delivery,
-        slot=batch.slot,
-        merge=batch.merge,
-        available_us=max(batch.available_us, delayed_us),
-        max_attempts=batch.max_attempts,
-        backoff_us=batch.backoff_us,
-        payloads=batch.payloads,
-        enqueued_us=now_us,
-    )
+    available_us = max(batch.available_us, delayed_us)
+    return record_of(WorkRow, batch, seq=seq, available_us=available_us, enqueued_us=now_us)
 
 
 def batch_of(session: str, row: WorkRow) -> Batch:
@@ -123,10 +111,7 @@ def batch_of(session: str, row: WorkRow) -> Batch:
     if row.delivery not in DELIVERIES or row.slot not in SLOTS:
         column = "slot" if row.delivery in DELIVERIES else "delivery"
         raise Corrupt("work", str(row.seq), column, f"unknown value {getattr(row, column)!r}")
-    try:
-        payloads = decode_json(row.payloads)
-    except ValueError as error:
-        raise Corrupt("work", str(row.seq), "payloads", str(error)) from None
+    payloads = read_json(row.payloads, "work", str(row.seq), "payloads")
     waiting_for = row.waiting_for
     if waiting_for is not None:
         row = replace(freed(row), available_us=0)
@@ -246,18 +231,17 @@ def choose(candidates: Iterable[WorkRow], wanted: Wanted) -> Choice:
 def _belongs(row: WorkRow, group: list[WorkRow], wanted: Wanted) -> bool:
     """Whether the next candidate begins the group, or joins it."""
     if wanted.ids is None:
-        return _joins(group[0], row) if group else _admits(wanted.boundary, row)
+        if not group:
+            return _admits(wanted.boundary, row)
+        first = group[0]
+        kinds = (row.slot, row.delivery, row.merge)
+        return row.merge != NEVER and kinds == ("join", first.delivery, first.merge)
     is_alone = not group or row.slot == "join"
     return row.id in wanted.ids and is_alone and _admits(wanted.boundary, row)
 
 
 def _admits(boundary: Boundary, row: WorkRow) -> bool:
     return boundary == "idle" or row.delivery == "earliest_safe_boundary"
-
-
-def _joins(first: WorkRow, row: WorkRow) -> bool:
-    kinds = (row.slot, row.delivery, row.merge)
-    return row.merge != NEVER and kinds == ("join", first.delivery, first.merge)
 
 
 def claiming_of(command: TakeWork, session: str) -> ClaimWork:
@@ -388,10 +372,7 @@ def dead_body(session: str, row: WorkRow) -> bytes:
 
 def ended_batch(id: str, body: bytes, state: str, reason: str, ended_us: int) -> EndedBatch:
     """An ended batch as it was kept; Corrupt when it does not decode."""
-    try:
-        batch = decode_struct(_batch, body)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Corrupt("ended_work", id, "body", str(error)) from None
+    batch = read_struct(_batch, body, "ended_work", id)
     if state not in END_STATES:
         raise Corrupt("ended_work", id, "state", f"unknown value {state!r}")
     return EndedBatch(batch=batch, state=state, reason=reason, ended_us=ended_us)
@@ -405,18 +386,12 @@ def dead_batch(id: str, body: bytes, reason: str, dead_us: int) -> DeadBatch:
 
 def revived(batch: Batch, *, keyed: bool) -> NewBatch:
     """A dead batch as it is enqueued again; `keyed` False: another has its source key by now."""
-    return NewBatch(
-        session=batch.session,
-        id=batch.id,
+    return record_of(
+        NewBatch,
+        batch,
         payloads=encode_json(batch.payloads, "payloads"),
         source_key=batch.source_key if keyed else None,
-        queue=batch.queue,
-        delivery=batch.delivery,
-        slot=batch.slot,
-        merge=batch.merge,
-        priority=batch.priority,
-        max_attempts=batch.max_attempts,
-        backoff_us=batch.backoff_us,
+        available_us=0,
     )
 
 
@@ -435,3 +410,30 @@ def due_us(available_us: int, head: HeadRow, now_us: int) -> int:
 def later_us(due_us: int, head: HeadRow) -> int:
     """A stored moment, put off to the end of the lease that was taken or renewed since."""
     return due_us if head.owner is None else max(due_us, head.expires_us)
+
+
+def parking_claim(execution: str) -> str:
+    """What stands in the place of a claim while a batch waits for an execution."""
+    return PARKED + execution
+
+
+def parked(row: WorkRow, execution: str, now_us: int) -> WorkRow:
+    """The batch while it waits for a decision about an execution; the attempt did not count."""
+    return replace(
+        freed(row),
+        attempts=row.attempts - 1,
+        available_us=PARKED_US,
+        claim=parking_claim(execution),
+        claim_fence=PARKED_FENCE,
+        claimed_us=now_us,
+    )
+
+
+def woken(row: WorkRow, now_us: int) -> WorkRow:
+    """The batch after the decision: free again, in its old place."""
+    return replace(freed(row), available_us=now_us)
+
+
+def is_behind(row: WorkRow, parked: Iterable[WorkRow]) -> bool:
+    """Whether a batch stands behind one that waits for a decision, and so waits with it."""
+    return any(one.place < row.place for one in parked)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.attachments import (
+from ledgerstone.commands.blobs import (
     ForgetAttachment,
     GetAttachment,
     ListAttachments,
     ListUncommitted,
     RecordIntent,
 )
-from ledgerstone.records.attachments import Attachment
+from ledgerstone.records.blobs import Attachment
 from tests.oracle.model.blobs import need_blob
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.state import State, Tx

@@ -9,7 +9,6 @@ from ledgerstone.errors import ClaimLost, InvalidValue, SessionBindingMismatch
 from ledgerstone.records.work import Batch, Claim
 from ledgerstone.rules.executions import is_decided
 from ledgerstone.rules.guard import check_fence
-from ledgerstone.rules.parking import is_behind, parked, woken
 from ledgerstone.rules.work import (
     Choice,
     Wanted,
@@ -20,11 +19,14 @@ from ledgerstone.rules.work import (
     claim_of,
     claimed,
     failed,
+    is_behind,
     is_claimable,
     new_claim,
     owns,
+    parked,
     spent_reason,
     wanted_by,
+    woken,
 )
 from tests.oracle.model.dead_work import bury
 from tests.oracle.model.executions import need_execution

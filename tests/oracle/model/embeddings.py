@@ -16,8 +16,7 @@ from ledgerstone.commands.embeddings import (
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Defect
 from ledgerstone.rules.guard import check_alive
-from ledgerstone.rules.spaces import KIND, added, left
-from ledgerstone.rules.vectors import check_dimension, dimension_of
+from ledgerstone.rules.vectors import KIND, added, check_dimension, dimension_of, left
 from tests.oracle.model.standing import find
 from tests.oracle.model.state import State, Tx
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands import artifacts as artifact_commands
-from ledgerstone.commands import attachments as attachment_commands
+from ledgerstone.commands import blobs as attachment_commands
 from ledgerstone.commands import blobs as blob_commands
 from ledgerstone.commands import context as context_commands
 from ledgerstone.commands import embeddings as embedding_commands
@@ -14,9 +14,9 @@ from ledgerstone.commands import evidence as evidence_commands
 from ledgerstone.commands import executions as execution_commands
 from ledgerstone.commands import feed as feed_commands
 from ledgerstone.commands import leases as lease_commands
+from ledgerstone.commands import leases as restored_commands
 from ledgerstone.commands import memories as memory_commands
 from ledgerstone.commands import nodes as node_commands
-from ledgerstone.commands import restored as restored_commands
 from ledgerstone.commands import runs as run_commands
 from ledgerstone.commands import sessions as session_commands
 from ledgerstone.commands import tickets as ticket_commands

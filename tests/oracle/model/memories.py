@@ -23,8 +23,7 @@ from ledgerstone.records.memories import Memory
 from ledgerstone.rules import memories as rules
 from ledgerstone.rules import namespaces
 from ledgerstone.rules.matching import decode_filter, matches
-from ledgerstone.rules.spaces import added, left
-from ledgerstone.rules.vectors import check_dimension
+from ledgerstone.rules.vectors import added, check_dimension, left
 from tests.oracle.model.commits import Commit
 from tests.oracle.model.embeddings import drop_vector, put_vector
 from tests.oracle.model.rows import MemoryRow, OutboxRow

@@ -8,7 +8,7 @@ from ledgerstone.commands.nodes import FindNodes, GetNode, GetValues, ListNodes,
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.nodes import Node
 from ledgerstone.rules.bodies import read_any, read_meta
-from ledgerstone.rules.filters import contains
+from ledgerstone.rules.matching import contains
 from tests.oracle.model import notes, paths
 from tests.oracle.model.messages import nodes_with_id, path_start
 from tests.oracle.model.rows import NodeRow, split_refs

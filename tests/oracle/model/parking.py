@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledgerstone.rules.parking import woken
+from ledgerstone.rules.work import woken
 from tests.oracle.model.ready import settle_ready
 from tests.oracle.model.standing import Standing
 from tests.oracle.model.state import Tx

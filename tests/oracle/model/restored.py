@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.rules import leases
 from ledgerstone.rules.leases import FLOOR_STUB
 from tests.oracle.model.ready import settle_ready

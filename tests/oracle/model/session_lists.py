@@ -8,7 +8,7 @@ from ledgerstone.codec import decode_json
 from ledgerstone.commands.sessions import CountSessions, ListSessions, SessionFilter
 from ledgerstone.errors import InvalidValue
 from ledgerstone.records.sessions import Page, Session
-from ledgerstone.rules.filters import contains
+from ledgerstone.rules.matching import contains
 from ledgerstone.rules.rows import HeadRow
 from tests.oracle.model.rows import SessionRow
 from tests.oracle.model.standing import Standing

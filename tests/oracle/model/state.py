@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from ledgerstone.commands.evidence import EvidenceRow
 from ledgerstone.records.artifacts import Artifact
-from ledgerstone.records.attachments import Attachment
-from ledgerstone.records.blobs import Blob, Upload
+from ledgerstone.records.blobs import Attachment, Blob, Upload
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.stats import Budget
 from ledgerstone.rules.rows import HeadRow, UsageDay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledgerstone.commands.work import ExplainWork
 from ledgerstone.records.work import Stuck
 from ledgerstone.rules import executions, tickets
-from ledgerstone.rules.stuck import Situation, Waiting, reasons
+from ledgerstone.rules.stuck import Obstacle, Situation, reasons
 from ledgerstone.rules.work import later_us
 from tests.oracle.model.standing import Standing, find
 from tests.oracle.model.state import Tx
@@ -49,11 +49,11 @@ def _situation(tx: Tx, standing: Standing) -> Situation:
     opened = [tickets.read(id, data) for (_, id), data in tx.state.tickets.scan((number,))]
     begun = [executions.read(id, data) for (_, id), data in tx.state.executions.scan((number,))]
     dead = [
-        Waiting(id, row.dead_us, None, row.reason)
+        Obstacle(id, row.dead_us, None, row.reason)
         for (_, id), row in tx.state.dead_work.scan((number,))
     ]
-    waiting = [Waiting(t.id, t.created_us, t.expires_us) for t in opened if t.status == "open"]
-    running = [Waiting(e.id, e.created_us) for e in begun if e.status == "started"]
+    waiting = [Obstacle(t.id, t.created_us, t.expires_us) for t in opened if t.status == "open"]
+    running = [Obstacle(e.id, e.created_us) for e in begun if e.status == "started"]
     return Situation(
         standing.id,
         standing.head,

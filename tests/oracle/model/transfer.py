@@ -17,7 +17,7 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import InvalidValue
-from ledgerstone.handlers.copy_marks import UNFINISHED
+from ledgerstone.handlers.tenants import UNFINISHED
 from ledgerstone.rules import artifacts as artifact_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.rows import GENESIS, HeadRow

@@ -18,8 +18,8 @@ from ledgerstone.commands.transfer import (
     Row,
 )
 from ledgerstone.errors import CopyConflict, InvalidValue, SessionNotFound
-from ledgerstone.handlers.copy_marks import COPY_MARK, UNFINISHED
-from ledgerstone.records.attachments import Attachment
+from ledgerstone.handlers.tenants import COPY_MARK, UNFINISHED
+from ledgerstone.records.blobs import Attachment
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.records.reports import Defect
 from ledgerstone.records.sessions import Cause

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ledgerstone.commands.blobs import CheckRoots
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.records.reports import Vacuumed
-from ledgerstone.rules.checkpoints import checkpoint_refs
+from ledgerstone.rules.bodies import checkpoint_refs
 from tests.oracle.model import paths
 from tests.oracle.model.rows import NodeRow, split_refs
 from tests.oracle.model.standing import Standing, find, save_head

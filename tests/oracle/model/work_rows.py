@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Any, Literal
 
-from ledgerstone.rules.parking import is_behind
-from ledgerstone.rules.work import PARKED_US, WorkRow
+from ledgerstone.rules.work import PARKED_US, WorkRow, is_behind
 from tests.oracle.model.state import State, Tx
 from tests.oracle.model.tables import ABSENT, Table
 

@@ -19,7 +19,7 @@ from ledgerstone.commands.nodes import CountMessages, ReadMessages
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import GetDocument, GetDocuments, GetSession, ListSessions
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
-from ledgerstone.handlers.messages import COLUMNS
+from ledgerstone.handlers.nodes import COLUMNS
 from ledgerstone.tables.graph import NODES
 from ledgerstone.tables.runs import RUNS
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, Head, SessionRow

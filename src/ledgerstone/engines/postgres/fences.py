@@ -1,8 +1,8 @@
-"""Raising the fences of a whole tenant in a few statements; handlers/fences.py is the reference."""
+"""Raising the fences of a whole tenant in a few statements; handlers/leases.py is the reference."""
 
 from __future__ import annotations
 
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.engines.postgres.reads import asking_of
 from ledgerstone.engines.postgres.rows import ask
 from ledgerstone.rules.leases import FLOOR_STUB

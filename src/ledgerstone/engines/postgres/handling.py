@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.restored import RaiseFences
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.engines.postgres import reads
 from ledgerstone.engines.postgres.fences import raise_fences
 from ledgerstone.engines.postgres.writing import NumberWanted, WritingRows

@@ -22,7 +22,7 @@ from ledgerstone.engines.postgres.verify import verify_store
 from ledgerstone.engines.session_lists import count_sessions, list_sessions, listed
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.registry import HANDLERS, Handler
-from ledgerstone.handlers.run_rows import read_run
+from ledgerstone.handlers.runs import read_run
 from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session

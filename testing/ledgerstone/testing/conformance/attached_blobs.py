@@ -12,7 +12,7 @@ import pytest
 
 from ledgerstone import tool_result, user
 from ledgerstone.api_sync.store import Store
-from ledgerstone.commands.attachments import ForgetAttachment
+from ledgerstone.commands.blobs import ForgetAttachment
 from ledgerstone.errors import BlobNotFound, InvalidValue, SessionDeleted
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import Audio, File, Image, Json, ToolCall, ToolResult, Video

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from ledgerstone import Usage, assistant, user
-from ledgerstone.commands.attachments import GetAttachment, RecordIntent
+from ledgerstone.commands.blobs import GetAttachment, RecordIntent
 from ledgerstone.commands.nodes import GetValues
 from ledgerstone.commands.work import ListWork
 from ledgerstone.errors import ClaimLost, IllegalTransition, SchemaTooNew, SchemaTooOld

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import ids, user
-from ledgerstone.commands.attachments import RecordIntent
-from ledgerstone.commands.blobs import CheckRoots, GetBlob
+from ledgerstone.commands.blobs import CheckRoots, GetBlob, RecordIntent
 from ledgerstone.commands.nodes import GetValues, VacuumSession
 from ledgerstone.commands.turns import CommitTurn, NewCheckpoint
 from ledgerstone.errors import Corrupt, InvalidValue

@@ -16,8 +16,13 @@ from ledgerstone.commands.artifacts import (
     Owner,
     PutArtifact,
 )
-from ledgerstone.commands.attachments import GetAttachment, RecordIntent
-from ledgerstone.commands.blobs import BeginUpload, FinishUpload, GetBlob
+from ledgerstone.commands.blobs import (
+    BeginUpload,
+    FinishUpload,
+    GetAttachment,
+    GetBlob,
+    RecordIntent,
+)
 from ledgerstone.commands.embeddings import (
     GetEmbedding,
     ListEmbeddings,

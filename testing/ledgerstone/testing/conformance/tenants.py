@@ -12,8 +12,7 @@ from ledgerstone import Store, user
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Query
 from ledgerstone.commands.artifacts import ListArtifacts, Owner
-from ledgerstone.commands.attachments import ListAttachments
-from ledgerstone.commands.blobs import CountBlobs, GetBlob
+from ledgerstone.commands.blobs import CountBlobs, GetBlob, ListAttachments
 from ledgerstone.commands.embeddings import ListEmbeddings, ListSpaces
 from ledgerstone.commands.evidence import LoadEvidence
 from ledgerstone.commands.feed import FeedEnd, ReadFeed

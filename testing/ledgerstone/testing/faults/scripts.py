@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ledgerstone.clock import US_PER_S
 from ledgerstone.codec import encode_json, encode_struct, sha256
 from ledgerstone.commands import Command, Guard
-from ledgerstone.commands.attachments import RecordIntent
+from ledgerstone.commands.blobs import RecordIntent
 from ledgerstone.commands.leases import RenewLease, TakeLease
 from ledgerstone.commands.nodes import AnnotateNodes, NewNote, NewValue, VacuumSession
 from ledgerstone.commands.runs import PutRun

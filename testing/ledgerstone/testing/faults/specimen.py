@@ -17,7 +17,7 @@ from ledgerstone.api_sync.store import Store
 from ledgerstone.clock import ManualClock
 from ledgerstone.codec import sha256
 from ledgerstone.commands import Query
-from ledgerstone.commands.attachments import GetAttachment, ListUncommitted
+from ledgerstone.commands.blobs import GetAttachment, ListUncommitted
 from ledgerstone.commands.executions import GetExecution, GetRecovery, ListExecutions
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (

@@ -15,7 +15,7 @@ import msgspec
 
 from ledgerstone.clock import US_PER_S, ManualClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.commands.attachments import GetAttachment
+from ledgerstone.commands.blobs import GetAttachment
 from ledgerstone.commands.leases import GetLease
 from ledgerstone.commands.nodes import (
     AnnotateNodes,

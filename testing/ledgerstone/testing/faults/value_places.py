@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ledgerstone.records.evidence import Check, Report, TraceEvent
 from ledgerstone.records.messages import assistant, message, tool_call, tool_result, user
 from ledgerstone.records.nodes import Node
-from ledgerstone.records.traces import TraceEvent
 from ledgerstone.records.usage import Usage
-from ledgerstone.records.verification import Check, Report
 
 # Any stands for the store: what a place reads is there, or the read fails and says so.
 Write = Callable[[Any, Any], object]

@@ -1,18 +1,45 @@
-"""Verification reports: what was checked about a result, and what that amounts to."""
+"""Traces and reports: what an agent did besides talking, and what was checked about a result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import force_setattr
 
-REPORT_SCHEMA = "ledgerstone.verification_report.v1"
+TRACE_SCHEMA = "ledgerstone.trace_event.v1"
 
+
+REPORT_SCHEMA = "ledgerstone.verification_report.v1"
 CheckStatus = Literal["passed", "failed", "needs_review", "skipped"]
-CHECK_STATUSES: tuple[CheckStatus, ...] = ("passed", "failed", "needs_review", "skipped")
+CHECK_STATUSES: tuple[CheckStatus, ...] = get_args(CheckStatus)
+
+
+class TraceEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event. Kinds: tool_execution, program_execution, span, or the caller's own."""
+
+    kind: str
+    name: str
+    success: bool = True
+    exit_code: int | None = None
+    duration_ms: int = 0
+    output_bytes: int = 0
+    metadata_keys: list[str] = []
+    artifact_uris: list[str] = []
+    details: Any = None
+    run_id: str | None = None
+    at_us: int | None = None
+    schema: str = TRACE_SCHEMA
+
+
+class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An event at its place in the session's list, counted from 1."""
+
+    n: int
+    event: TraceEvent
+    created_us: int
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
