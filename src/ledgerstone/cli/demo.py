@@ -34,7 +34,7 @@ def run(
     Takes a few seconds, needs no network and no key. Ends with the count of turns that were
     acknowledged, lost and doubled; exit code 1 unless nothing was lost or doubled.
     """
-    from ledgerstone.demo.run import StageError, run_demo
+    from ledgerstone.demo.stage import StageError, run_demo
 
     try:
         summary = run_demo(console(), store=store, tenant=tenant, keep=keep, as_json=as_json)
