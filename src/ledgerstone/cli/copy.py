@@ -25,7 +25,7 @@ from ledgerstone.cli.output import (
     progress_bar,
     size,
 )
-from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.engines.file.urls import is_folder
 from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.records.transfer import TenantCopied
 
@@ -104,8 +104,6 @@ def _is_same(source: str, target: str) -> bool:
 
 def _place(url: str) -> str:
     """Where a url leads, without links."""
-    if is_folder(url):
-        return os.path.realpath(folder_path(url))
     if is_server(url):
         return parse_target(url).shown
     path = local_path(url)

@@ -25,7 +25,7 @@ from ledgerstone.cli.options import (
     switch,
 )
 from ledgerstone.cli.output import plural, print_json, print_line, print_table, progress_bar
-from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.engines.file.urls import is_folder
 from ledgerstone.errors import (
     Corrupt,
     InvalidValue,
@@ -112,12 +112,13 @@ def _prepared(framework: str, source: str, **options: Any) -> Import:
 
 def _is_new(url: str) -> bool:
     """Whether opening the target would make a file or a folder."""
+    path = local_path(url)
+    if path is None:
+        return False
     if is_folder(url):
         with suppress(OSError):
-            return not os.listdir(folder_path(url))  # noqa: PTH208
-        return not os.path.lexists(folder_path(url))
-    path = None if is_server(url) else local_path(url)
-    return path is not None and not os.path.lexists(path)
+            return not os.listdir(path)  # noqa: PTH208
+    return not os.path.lexists(path)
 
 
 class _Enough(Exception):
@@ -160,8 +161,8 @@ def _target(url: str, tenant: str, *, dry_run: bool) -> Iterator[Store]:
         with opened as store:
             yield store
     finally:
-        path = None if is_folder(url) else local_path(url)
-        if path is not None:
+        path = local_path(url)
+        if path is not None and not is_folder(url):
             _flush(Path(f"{os.path.realpath(path)}-wal"))
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
-from urllib.parse import unquote
 
 import typer
 
 from ledgerstone import Session, Store
 from ledgerstone.cli.failures import CliError
 from ledgerstone.cli.output import visible
-from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.connect import split_url
+from ledgerstone.engines.file.urls import is_folder
 from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import SessionNotFound
 
@@ -179,26 +179,24 @@ def shown(url: str) -> str:
     return parse_target(url).shown
 
 
+def local_path(url: str) -> Path | None:
+    """The file or folder that a store is kept in; None for any other store. InvalidValue."""
+    scheme, path = split_url(url)
+    return Path(path) if scheme in ("sqlite", "file") else None
+
+
 def _trouble(url: str) -> str:
     """Why there is no store at a url; empty when there may be one."""
-    if is_folder(url):
-        folder = Path(folder_path(url))
-        if not folder.is_dir():
-            return f"{folder} is a file" if folder.exists() else f"{folder} does not exist"
-        return f"{folder} is empty" if not any(folder.iterdir()) else ""
     path = local_path(url)
-    if path is None or path.is_file():
+    if path is None:
+        return ""
+    if is_folder(url):
+        if not path.is_dir():
+            return f"{path} is a file" if path.exists() else f"{path} does not exist"
+        return f"{path} is empty" if not any(path.iterdir()) else ""
+    if path.is_file():
         return ""
     if not path.is_dir():
         return f"{path} does not exist"
     hint = f" (a store of journals is opened as file:{'//' if path.is_absolute() else ''}{path})"
     return f"{path} is a directory" + (hint if (path / STORE_MARK).exists() else "")
-
-
-def local_path(url: str) -> Path | None:
-    """The file a url names; None when it names none, and opening it will say why."""
-    if url.startswith(("postgresql:", "postgres:", "postgresql//", "postgres//")):
-        return None
-    if url.startswith("sqlite:///"):
-        return Path(unquote(url.removeprefix("sqlite:///")))
-    return None if ":/" in url and "://" in url else Path(url)
