@@ -42,14 +42,30 @@ async def alternate(store: AnyStore, names: tuple[str, ...], *, anew: bool) -> N
     assert (await of(store.admin.verify())).ok
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["known", "anew"])
 @pytest.mark.parametrize("names", PAIRS, ids="+".join)
-def test_two_frameworks_in_turn(
-    store_url: str, colour: str, names: tuple[str, str], anew: bool
-) -> None:
+def test_two_frameworks_that_read_anew(store_url: str, colour: str, names: tuple[str, str]) -> None:
     async def go() -> None:
         async with opened(store_url, colour) as store:
-            await alternate(store, names, anew=anew)
+            await alternate(store, names, anew=True)
+
+    asyncio.run(go())
+
+
+# What an adapter remembers between its turns does not depend on where the store is.
+@pytest.mark.parametrize(
+    "store_url",
+    [
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.nightly),
+        pytest.param("postgres", marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
+    indirect=True,
+)
+@pytest.mark.parametrize("names", PAIRS, ids="+".join)
+def test_two_frameworks_that_remember(store_url: str, colour: str, names: tuple[str, str]) -> None:
+    async def go() -> None:
+        async with opened(store_url, colour) as store:
+            await alternate(store, names, anew=False)
 
     asyncio.run(go())
 
