@@ -19,7 +19,7 @@ from ledgerstone.cli.options import (
     reading,
     switch,
 )
-from ledgerstone.cli.output import moment, print_json, print_line, print_table
+from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
 from ledgerstone.records.stats import BudgetState, UsageSum
 from ledgerstone.records.usage import Cost
 
@@ -147,7 +147,7 @@ def _draw(sums: Sequence[UsageSum]) -> None:
     if len(sums) < 2:
         return
     amounts, title = _amounts(sums)
-    labels = ["  ".join(_group(one)) for one in sums]
+    labels = [visible("  ".join(_group(one))) for one in sums]
     width = max(len(label) for label in labels)
     print_line()
     print_line(title, "dim")
