@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from ledgerstone.adapters.faces import of
-from tests.adapters.conftest import opened
+from tests.adapters.conftest import decided_by_the_adapter, opened
 from tests.adapters.speakers import MORE, SPEAKERS, AnyStore, Speaker, session_for
 
 ALL = {**SPEAKERS, **MORE}
@@ -51,16 +51,8 @@ def test_two_frameworks_that_read_anew(store_url: str, colour: str, names: tuple
     asyncio.run(go())
 
 
-# What an adapter remembers between its turns does not depend on where the store is.
-@pytest.mark.parametrize(
-    "store_url",
-    [
-        "memory",
-        pytest.param("sqlite", marks=pytest.mark.nightly),
-        pytest.param("postgres", marks=[pytest.mark.slow, pytest.mark.nightly]),
-    ],
-    indirect=True,
-)
+# What a speaker remembers between its turns does not depend on where the store is.
+@decided_by_the_adapter
 @pytest.mark.parametrize("names", PAIRS, ids="+".join)
 def test_two_frameworks_that_remember(store_url: str, colour: str, names: tuple[str, str]) -> None:
     async def go() -> None:
