@@ -51,9 +51,14 @@ StoreUrl: TypeAlias = Annotated[
         envvar=ENVIRONMENT,
     ),
 ]
-BLOBS_HELP = "Where its bytes are, when it was opened with `blobs=`."
 BlobsUrl: TypeAlias = Annotated[
-    str | None, option("--blobs", "URL", BLOBS_HELP, envvar=BLOBS_ENVIRONMENT)
+    str | None,
+    option(
+        "--blobs",
+        "URL",
+        "Where its bytes are, when it was opened with `blobs=`.",
+        envvar=BLOBS_ENVIRONMENT,
+    ),
 ]
 Tenant: TypeAlias = Annotated[str, option("--tenant", "NAME", "Whose data to read.")]
 OneTenant: TypeAlias = Annotated[

@@ -28,6 +28,7 @@ T = TypeVar("T")
 Columns: TypeAlias = Mapping[str, Callable[[T], object]]
 """A table: under each header, what an item has there."""
 
+ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 CALL_CHARS = 72
 """Maximum length of a tool call in a table, in characters."""
 NAME_CHARS = 10

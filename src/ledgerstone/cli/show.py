@@ -23,6 +23,7 @@ from ledgerstone.cli.options import (
     reading,
 )
 from ledgerstone.cli.output import (
+    ROLE_STYLES,
     Columns,
     moment,
     plural,
@@ -48,7 +49,6 @@ T = TypeVar("T")
 
 EXAMPLE = "Example: ledgerstone show trip --store agent.db --last 5"
 INDENT = "    "
-STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 LINES_MAX = 20
 """Maximum rows of each table; --json has all of them."""
 
@@ -211,7 +211,7 @@ def _print_message(message: Message) -> None:
     if message.body.finish_reason not in (None, "stop", "tool_calls"):
         notes.append(str(message.body.finish_reason))
     print_line()
-    print_line("  ".join(notes), STYLES.get(message.role, ""))
+    print_line("  ".join(notes), ROLE_STYLES.get(message.role, ""))
     for part in message.parts:
         print_text(_part(part), INDENT)
 

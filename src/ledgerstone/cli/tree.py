@@ -19,13 +19,20 @@ from rich.text import Text
 
 from ledgerstone.cli.graph import Dot, Picture, picture
 from ledgerstone.cli.options import AsJson, SessionId, StoreUrl, Tenant, reading
-from ledgerstone.cli.output import console, moment, plural, print_json, print_line, visible
+from ledgerstone.cli.output import (
+    ROLE_STYLES,
+    console,
+    moment,
+    plural,
+    print_json,
+    print_line,
+    visible,
+)
 
 EXAMPLE = "Example: ledgerstone tree trip --store agent.db"
 ID_CHARS = 13
 BESIDE = "├─"
 PASSING = "│ "
-STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 PLAIN_SIGNS = str.maketrans({"●": "*", "✗": "x", "├": "|", "│": "|", "─": "-", "◀": "<"})
 
 
@@ -75,7 +82,7 @@ def _print_node(line: Line, found: Picture) -> None:
     )
     text = Text.assemble(
         (line.rails, "dim"),
-        ("✗" if dead else "●", "red" if dead else STYLES.get(node.role, "blue")),
+        ("✗" if dead else "●", "red" if dead else ROLE_STYLES.get(node.role, "blue")),
         (said, "dim" if dead else ""),
     )
     if dead:
