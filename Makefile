@@ -51,8 +51,12 @@ demo: $(READY) ## an agent is killed in the middle of a turn, and nothing is los
 	@$(BIN)/ledgerstone demo
 
 .PHONY: test
-test: sync ## the whole test suite (KILLS=n for more crashes)
+test: sync ## the test suite: every promise, on every backend (KILLS=n for more crashes)
 	@$(PYTEST) --dist worksteal -m "not nightly" --kills $(KILLS)
+
+.PHONY: test-all
+test-all: sync ## every test there is, those for the night included (KILLS=n)
+	@$(PYTEST) --dist worksteal --kills $(KILLS)
 
 .PHONY: faults
 faults: sync ## every fault test at full size; writes the table into docs/reliability.md
@@ -73,8 +77,8 @@ check: lint ## lint, types, layers, tidy, fast tests; some minutes
 	@echo "tidy and fast tests" && $(PYTEST) -m "not slow and not crash and not nightly"
 
 .PHONY: check-all
-check-all: check ## check, and the whole suite with 500 kills
-	@$(PYTEST) --kills 500
+check-all: check ## check, then test-all with 500 kills
+	@$(MAKE) --no-print-directory test-all KILLS=500
 
 # The peers have an environment of their own, so that the one for development stays lean.
 BENCH_VENV := .venv-bench

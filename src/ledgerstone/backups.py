@@ -61,7 +61,7 @@ def back_up(
     a store in memory or on a server; Corrupt when the copy has a defect; StorageFull.
     """
     target = paths_of(path, is_directory=backend.capabilities.name == "file", field="path")
-    check_free(target, force=force)
+    _check_free(target, force=force)
     if isinstance(backend, ReadOnlySqlite) and os.path.realpath(target.main) == backend.path:
         raise InvalidValue("path", "it is the store itself; choose another path")
     temp = target.partial()
@@ -117,13 +117,11 @@ def restore(
         try:
             with closing(open_backend(source.url, read_only=True)) as opened:
                 opened.backup(temp.main, partial(progress, "copying"))
-            lost = None
-            with closing(open_backend(temp.url, read_only=True)) as copy:
-                if not final.is_directory:
-                    lost = copies.copy(copy)
-            if lost is not None:
-                raise Corrupt("blobs", lost, "data", f"its bytes are not in {source.blobs}")
-            if final.is_directory and os.path.isdir(source.blobs):
+            if not final.is_directory:
+                lost = copies.copy_from(temp)
+                if lost is not None:
+                    raise Corrupt("blobs", lost, "data", f"its bytes are not in {source.blobs}")
+            elif os.path.isdir(source.blobs):
                 shutil.copytree(source.blobs, temp.blobs)
             where = place if copies.copied else None
             verify_whole(temp, progress, blobs=not copies.elsewhere, place=where)
@@ -175,7 +173,7 @@ def _raise_fences(paths: StorePaths) -> tuple[int, int]:
     return len(tenants), sessions
 
 
-def check_free(target: StorePaths, *, force: bool) -> None:
+def _check_free(target: StorePaths, *, force: bool) -> None:
     """InvalidValue unless nothing is there, or with `force` a store."""
     found = target.existing()
     if found and not force:
@@ -191,8 +189,7 @@ def _fill(backend: Backend, temp: StorePaths, blobs: BlobCopies, progress: Progr
     lost = blobs.copy(backend)
     for _ in range(ROUNDS_MAX):
         backend.backup(temp.main, partial(progress, "copying"))
-        with closing(open_backend(temp.url, read_only=True)) as copy:
-            lost = blobs.copy(copy)
+        lost = blobs.copy_from(temp)
         if lost is None:
             break
         # Collected since: a newer copy of the database does not refer to it any more.
@@ -218,8 +215,8 @@ class BlobCopies:
     ) -> None:
         """`repair`: what is in the target already is compared, and replaced if it differs."""
         self.path = path
-        self._repair = repair
         self.elsewhere = 0
+        self._repair = repair
         self._source = source
         self._progress = progress
         self._target: Directory | None = None
@@ -227,7 +224,6 @@ class BlobCopies:
 
     @property
     def copied(self) -> int:
-        """How many were copied."""
         return len(self._done)
 
     def copy(self, store: Backend) -> str | None:
@@ -245,6 +241,11 @@ class BlobCopies:
                 else:
                     lost = blob.ref
         return lost
+
+    def copy_from(self, paths: StorePaths) -> str | None:
+        """The same for the rows of a store that is not open."""
+        with closing(open_backend(paths.url, read_only=True)) as store:
+            return self.copy(store)
 
     def close(self) -> None:
         """Let go of the target."""

@@ -41,8 +41,8 @@ def open_backend(
     InvalidValue for a url nobody knows, NotSupported for what the backend cannot give; anything
     the backend finds wrong with the place itself comes from it.
     """
-    scheme, rest = _split(url)
-    check_options(durability, pool_size, scheme)
+    scheme, rest = split_url(url)
+    _check_options(durability, pool_size, scheme)
     if read_only:
         return _open_read_only(scheme, rest, clock, pool_size)
     if accept_loss and scheme != "sqlite":
@@ -171,7 +171,7 @@ class Equipment:
         self.indexes.clear()
 
 
-def check_options(durability: object, pool_size: object, scheme: str) -> None:
+def _check_options(durability: object, pool_size: object, scheme: str) -> None:
     """InvalidValue or NotSupported for options that the backend does not take."""
     if durability is not None and durability not in DURABILITIES:
         raise InvalidValue("durability", f"{durability!r} is none of {', '.join(DURABILITIES)}")
@@ -181,7 +181,8 @@ def check_options(durability: object, pool_size: object, scheme: str) -> None:
         raise NotSupported("pool_size=", hint="only server databases have a pool")
 
 
-def _split(url: str | os.PathLike[str]) -> tuple[str, str]:
+def split_url(url: str | os.PathLike[str]) -> tuple[str, str]:
+    """The scheme of a url and what follows it, of a file or folder its path; InvalidValue."""
     if isinstance(url, os.PathLike):
         url = os.fspath(url)
     if not isinstance(url, str):

@@ -21,6 +21,18 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return _url(request, tmp_path)
 
 
+decided_by_the_adapter = pytest.mark.parametrize(
+    "store_url",
+    [
+        "memory",
+        pytest.param("sqlite", marks=pytest.mark.nightly),
+        pytest.param("postgres", marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
+    indirect=True,
+)
+"""For what an adapter decides by itself, before or beside its store, wherever that is."""
+
+
 def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")

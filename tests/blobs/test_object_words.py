@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ledgerstone.blobs.object_calls import may_be_plain, parse_address
 from ledgerstone.blobs.object_errors import Said, from_store
-from ledgerstone.blobs.object_urls import may_be_plain, parse
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import SystemClock
 from ledgerstone.engines.memory.backend import open_memory
@@ -34,7 +34,7 @@ CANARY = "canary-in-a-url"
     ],
 )
 def test_urls(url: str, label: str, prefix: str) -> None:
-    address = parse(url)
+    address = parse_address(url)
     assert (address.label, address.prefix) == (label, prefix)
 
 

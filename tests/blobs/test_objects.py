@@ -26,8 +26,7 @@ import pytest
 from obstore.store import S3Store
 
 from ledgerstone.blobs.names import key_name, tenant_name
-from ledgerstone.blobs.object_calls import PART_BYTES, Bucket
-from ledgerstone.blobs.object_urls import parse
+from ledgerstone.blobs.object_calls import PART_BYTES, Bucket, parse_address
 from ledgerstone.blobs.objects import Objects, open_objects
 from ledgerstone.blobs.opening import open_place
 from ledgerstone.clock import SystemClock
@@ -102,7 +101,7 @@ def told(error: BaseException) -> str:
 
 def race_often(url: str, times: int, line: Line) -> None:
     """Many write one new name at once: whoever is told so won, and it is his that is there."""
-    bucket = Bucket(parse(url))
+    bucket = Bucket(parse_address(url))
     with ThreadPoolExecutor(WRITERS) as threads:
         for n in range(times):
             data = [f"{n} of {m}".encode() for m in range(WRITERS)]
@@ -227,7 +226,7 @@ class TestRefusals:
     ) -> None:
         put(place, KEY, b"x")
         use(weed, monkeypatch, "reader")
-        reader = Objects(Bucket(parse(f"s3://{BUCKET}/{prefix}")))
+        reader = Objects(Bucket(parse_address(f"s3://{BUCKET}/{prefix}")))
         assert b"".join(reader.read(TENANT, KEY)) == b"x"
         with pytest.raises(ReadOnly, match=r"^put on s3://bytes is not allowed"):
             put(reader, "new", b"x")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ledgerstone import Store
-from ledgerstone.cli import waiting
+from ledgerstone.cli import doctor
 from ledgerstone.errors import ExecutionUnresolved
 from tests.cli.conftest import ESCAPE, Cli
 
@@ -260,7 +260,7 @@ class TestStrict:
             store.sessions.create(id="s")
             draft(store, "s")
         assert cli(*words, "--json").json["at_least"] == []
-        monkeypatch.setattr(waiting, "SESSIONS_MAX", 1)
+        monkeypatch.setattr(doctor, "SESSIONS_MAX", 1)
         assert cli(*words, "--json").json["at_least"] == ["drafts"]
         assert "1 or more" in cli(*words).out
         assert "at least 1 old draft" in cli(*words).out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledgerstone import Cost, Store
-from ledgerstone.cli.show_kept import money
+from ledgerstone.cli.show import money
 from tests.cli.conftest import ESCAPE, Cli
 
 PRICES = {"m-1": {"input": 1_000_000_000, "output": 4_000_000_000}}

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from ledgerstone import Store, user
-from ledgerstone.cli.drawing import Dot, draw
+from ledgerstone.cli.graph import Dot
+from ledgerstone.cli.tree import draw
 from tests.cli.conftest import SECRET, Cli
 
 TIME = re.compile(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
 import apsw
 import pytest
@@ -16,38 +15,33 @@ from ledgerstone.engines.memory.backend import MemoryBackend
 from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.ports.backend import Backend
 from ledgerstone.testing.bed import Bed
+from ledgerstone.testing.promises import promise_numbers
 from ledgerstone.testing.wrappers import Peer, Reopening, TwoProcesses
+from tests.conformance.ways import WAYS, ways_of
 from tests.postgres_beds import postgres_bed
 
-# The backends in `make check`; in `make test` those on a server too, and how else a place can be
-# reached. The ways of a pair take turns there, test by test; `make check-all` goes all of them.
 VARIANTS = (
     "memory",
     "sqlite",
     "file",
-    pytest.param("file-reopened", marks=pytest.mark.slow),
-    pytest.param("sqlite-reopened", marks=pytest.mark.slow),
-    pytest.param("sqlite-two-processes", marks=pytest.mark.slow),
-    pytest.param("postgres", marks=pytest.mark.slow),
-    pytest.param("postgres-async", marks=pytest.mark.slow),
-    pytest.param("postgres-two-processes", marks=pytest.mark.slow),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("postgres", *WAYS)),
 )
-
-TURNS = (
-    ("sqlite-reopened", "sqlite-two-processes"),
-    ("postgres-async", "postgres-two-processes"),
-)
+"""The backends in `make check`; in `make test` also those on a server, and the ways above."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Half of the tests go the first way of a pair, half the second, always the same ones."""
-    ways = {way: n for pair in TURNS for n, way in enumerate(pair)}
+    """Leave to the nightly run what would prove the same promise on the same way again."""
+    tests: dict[str, list[tuple[str, pytest.Item]]] = {}
     for item in items:
         spec = getattr(item, "callspec", None)
-        way = ways.get(spec.params.get("backend", "")) if spec is not None else None
-        name = item.nodeid.partition("[")[0]
-        if way is not None and crc32(name.encode()) % 2 != way:
-            item.add_marker(pytest.mark.nightly)
+        way = spec.params.get("backend") if spec is not None else None
+        if way in WAYS:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append((str(way), item))
+    chosen = ways_of({name: promise_numbers(found[0][1]) for name, found in tests.items()})
+    for name, found in tests.items():
+        for way, item in found:
+            if way not in chosen[name]:
+                item.add_marker(pytest.mark.nightly)
 
 
 def open_file(path: str, clock: Clock) -> Backend:

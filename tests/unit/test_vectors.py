@@ -21,8 +21,8 @@ from ledgerstone.ports.vectors import VectorIndex
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import cosine, pack, unpack
 from ledgerstone.vectors import opening
-from ledgerstone.vectors.following import Followed
 from ledgerstone.vectors.opening import open_engine
+from ledgerstone.vectors.space_index import SpaceIndex
 
 ENGINES = ("numpy", "sqlite-vec", "python")
 
@@ -71,7 +71,7 @@ def test_engines_agree_through_puts_and_drops(seed: int, turn: int) -> None:
         first = random.choice((1, 3, 10, 500))
         for name, index in indexes.items():
             index.put(new)
-            index.keep([("embedding", id) for id in rows])
+            index.keep({("embedding", id) for id in rows})
             assert len(index) == len(rows)
             found = [(score, one.id) for score, one in index.ranked(query, first, everything)]
             assert found == wanted, name
@@ -178,12 +178,12 @@ class TestFollowing:
     def space(self, **fields: int) -> Space:
         return Space(model="m", **{"dimension": 1, "count": 1, "changes": 1, **fields})
 
-    def found(self, followed: Followed) -> list[str]:
+    def found(self, followed: SpaceIndex) -> list[str]:
         near = followed.nearest("embedding", (1.0,), 10, everything)
         return [one.id for _, one in near]
 
     def test_an_old_snapshot_is_left_aside(self) -> None:
-        followed = Followed(open_engine("python"))
+        followed = SpaceIndex(open_engine("python"))
         old, new = self.space(), self.space(changes=3, drops=1)
         followed.take(new, 0, [row("b", [1.0], change=3)], True)
         followed.take(old, 0, [row("a", [1.0], change=1)], True)
@@ -193,7 +193,7 @@ class TestFollowing:
         assert followed.missing(old) is None
 
     def test_what_was_dropped_is_asked_for_only_when_the_count_differs(self) -> None:
-        followed = Followed(open_engine("python"))
+        followed = SpaceIndex(open_engine("python"))
         rows = [row("a", [1.0], change=1), row("b", [1.0], change=2)]
         followed.take(self.space(count=2, changes=2), 0, rows, True)
         later = self.space(count=1, changes=2, drops=1)
@@ -205,7 +205,7 @@ class TestFollowing:
         assert self.found(followed) == ["b"]
 
     def test_another_dimension_begins_anew(self) -> None:
-        followed = Followed(open_engine("python"))
+        followed = SpaceIndex(open_engine("python"))
         followed.take(self.space(), 0, [row("a", [1.0], change=1)], True)
         other = self.space(dimension=2, changes=2, drops=1)
         assert followed.missing(other) == 0

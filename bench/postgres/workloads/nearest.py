@@ -34,7 +34,7 @@ OURS: Final = Entry(
     title="ours, blocking, vectors='pgvector'",
     kind="ours",
     opener="bench.postgres.vectors:open_pgvector",
-    needs="ledgerstone.vectors.pgvector",
+    needs="ledgerstone.vectors.opening",
 )
 NUMPY: Final = Entry(
     key="pg-vectors-numpy",

@@ -16,9 +16,9 @@ from ledgerstone.commands.embeddings import ListSpaces, ListVectorNames, ReadVec
 from ledgerstone.ports.vectors import Accept, NearStore
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import FLOAT_BYTES, other_dimension
-from ledgerstone.vectors.following import Followed, Found
 from ledgerstone.vectors.opening import PGVECTOR
 from ledgerstone.vectors.ranking import GROWTH, scored
+from ledgerstone.vectors.space_index import Found, SpaceIndex
 
 KEPT_BYTES = 256 * 1024 * 1024
 """What the indexes of one store may take together; the least recently used goes first."""
@@ -103,7 +103,7 @@ class AsyncNearest(AsyncResource):
             wanted = wanted * GROWTH if len(rows) == wanted else STORE_LAST + 1
         return None
 
-    async def _follow(self, followed: Followed, space: Space) -> None:
+    async def _follow(self, followed: SpaceIndex, space: Space) -> None:
         """Bring an index up to date; `space` is what was read last."""
         rows_max = _rows_max(space)
         while (after := followed.missing(space)) is not None:
@@ -115,7 +115,7 @@ class AsyncNearest(AsyncResource):
             if complete and followed.missing(space) is not None:
                 space = await self._compare(followed, space)
 
-    async def _compare(self, followed: Followed, space: Space) -> Space:
+    async def _compare(self, followed: SpaceIndex, space: Space) -> Space:
         """Something was dropped: keep what is still there."""
         names = ListVectorNames(tenant=self._tenant, model=space.model)
         spaces, there = await self._handle.backend.aread((self._all, names))
@@ -133,7 +133,7 @@ class AsyncNearest(AsyncResource):
             read = ReadVectors(tenant=self._tenant, model=space.model, after=after, limit=rows_max)
             spaces, rows = await self._handle.backend.aread((self._all, read))
             now = _named(spaces, space.model) or space
-            block = Followed(self._handle.equipment.engine)
+            block = SpaceIndex(self._handle.equipment.engine)
             block.take(now, 0, rows, True)
             near = await offload(partial(block.nearest, kind, query, count, accept))
             for row in rows:
@@ -148,12 +148,12 @@ class AsyncNearest(AsyncResource):
     def _all(self) -> ListSpaces:
         return ListSpaces(tenant=self._tenant)
 
-    def _kept(self, model: str) -> Followed:
+    def _kept(self, model: str) -> SpaceIndex:
         """The index of a space, as the most recently used one."""
         equipment, key = self._handle.equipment, (self._tenant, model)
-        found: Followed | None = equipment.indexes.pop(key, None)
+        found: SpaceIndex | None = equipment.indexes.pop(key, None)
         # Two threads may make one each: the later stays, and both are right.
-        equipment.indexes[key] = found = found or Followed(equipment.engine)
+        equipment.indexes[key] = found = found or SpaceIndex(equipment.engine)
         return found
 
     def _make_room(self, model: str) -> None:

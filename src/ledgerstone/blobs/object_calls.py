@@ -1,4 +1,4 @@
-"""The calls of an object store that are needed, over obstore; the only file that knows it.
+"""Object stores by their urls, and their calls over obstore; the only file that knows that library.
 
 Every call has a deadline, few repeats, and errors that tell nothing secret.
 """
@@ -6,13 +6,17 @@ Every call has a deadline, few repeats, and errors that tell nothing secret.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
 
 from ledgerstone.blobs.object_errors import Said, from_store
-from ledgerstone.blobs.object_urls import Address, may_be_plain
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, StoreClosed
 
 if TYPE_CHECKING:
@@ -26,7 +30,25 @@ RETRY_S = 15.0
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 2
 
+PREFIX_CHARS_MAX = 512
+S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_FORM = "give s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_YES = ("1", "true", "yes", "on")
+
 T = TypeVar("T")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where objects go. The label is what errors say: never more than scheme and bucket."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.scheme}://{self.bucket}"
 
 
 class Bucket:
@@ -177,3 +199,50 @@ def _connect(address: Address, request_s: float) -> ObjectStore:
         return store
     names = {"s3": "AWS_*", "gs": "GOOGLE_*", "az": "AZURE_*"}[address.scheme]
     raise InvalidValue("blobs", f"{address.label} cannot be opened; check the {names} variables")
+
+
+def parse_address(url: str) -> Address:
+    """The parts of a url; InvalidValue, which does not repeat it: it may hold a secret."""
+    scheme, _, rest = url.partition("://")
+    bucket, _, path = rest.partition("/")
+    if "@" in bucket:
+        raise InvalidValue("blobs", "credentials do not belong into a url, but the environment")
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidValue("blobs", f"no valid name of a bucket; {_FORM}")
+    parts = [part for part in path.split("/") if part]
+    if not all(map(_is_plain, parts)) or len(path) > PREFIX_CHARS_MAX:
+        raise InvalidValue("blobs", f"no valid prefix; {_FORM}")
+    return Address(scheme, bucket, "/".join(parts))
+
+
+def may_be_plain(environment: Mapping[str, str]) -> bool:
+    """Whether http:// is fine for S3: on this machine, or because somebody said so.
+
+    InvalidValue for an endpoint elsewhere without encryption: keys and bytes would be readable
+    on the way.
+    """
+    if environment.get("AWS_ALLOW_HTTP", "").strip().lower() in _YES:
+        return True
+    for name in S3_ENDPOINTS:
+        if not (endpoint := environment.get(name)):
+            continue
+        if not endpoint.lower().startswith("http://"):
+            return False
+        if _is_here(endpoint):
+            return True
+        raise InvalidValue(
+            "blobs", f"{name} is http:// to another machine; use https://, or AWS_ALLOW_HTTP=true"
+        )
+    return False
+
+
+def _is_plain(part: str) -> bool:
+    return part not in (".", "..") and part.isprintable() and not set(part) & set("?#%\\")
+
+
+def _is_here(endpoint: str) -> bool:
+    try:
+        host = urlsplit(endpoint).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ledgerstone.blobs.names import key_name, tenant_name
-from ledgerstone.blobs.object_calls import PART_BYTES, REQUEST_S, Bucket, Parts
-from ledgerstone.blobs.object_urls import parse
+from ledgerstone.blobs.object_calls import PART_BYTES, REQUEST_S, Bucket, Parts, parse_address
 from ledgerstone.errors import (
     AlreadyExists,
     BlobNotFound,
@@ -33,7 +32,7 @@ def open_objects(url: str, *, request_s: float = REQUEST_S, read_only: bool = Fa
     InvalidValue for a url, bucket or credentials that are not accepted; NotSupported for a store
     that cannot do what is needed; ReadOnly without the rights to write; Unavailable.
     """
-    bucket = Bucket(parse(url), request_s=request_s)
+    bucket = Bucket(parse_address(url), request_s=request_s)
     if not read_only:
         prove(bucket)
     return Objects(bucket)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from hashlib import sha256
 from typing import Protocol
 
-from ledgerstone.blobs.pieces import chunked
 from ledgerstone.commands.blobs import GetBlob
 from ledgerstone.errors import BlobNotFound, Corrupt
 from ledgerstone.ports.backend import Backend
@@ -19,6 +18,25 @@ SUM_BYTES = 32
 
 class _Hash(Protocol):
     def hexdigest(self) -> str: ...
+
+
+def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of CHUNK_BYTES; only the last one is shorter, none is empty."""
+    held = bytearray()
+    for piece in pieces:
+        if not held and len(piece) == CHUNK_BYTES:
+            yield bytes(piece)
+            continue
+        view = memoryview(piece)
+        while view:
+            taken = view[: CHUNK_BYTES - len(held)]
+            held += taken
+            view = view[len(taken) :]
+            if len(held) == CHUNK_BYTES:
+                yield bytes(held)
+                held.clear()
+    if held:
+        yield bytes(held)
 
 
 def checked(place: BlobPlace, tenant: str, blob: Blob, first: int = 0) -> Generator[bytes]:

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from ledgerstone import ids
 from ledgerstone.blobs.database import NAME, Database
-from ledgerstone.blobs.pieces import chunked
-from ledgerstone.blobs.reading import is_there
+from ledgerstone.blobs.reading import chunked, is_there
 from ledgerstone.commands.blobs import BeginUpload, FinishUpload, ForgetUpload
 from ledgerstone.errors import (
     BlobNotFound,

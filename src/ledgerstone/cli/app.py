@@ -66,7 +66,8 @@ for verb in (
     restored,
     doctor,
 ):
-    app.command(epilog=verb.EXAMPLE)(verb.run)
+    # The module of `import` cannot have its name.
+    app.command(verb.__name__.rpartition(".")[2].rstrip("_"), epilog=verb.EXAMPLE)(verb.run)
 app.add_typer(inbox.app)
 app.add_typer(executions.app)
 
@@ -135,6 +136,3 @@ def _survive_any_text() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-__all__ = ["MISUSE", "app", "run"]

@@ -7,23 +7,23 @@ from typing import Annotated
 import typer
 
 from ledgerstone.cli.failures import DEFECTS, OK, CliError
-from ledgerstone.cli.options import AsJson
+from ledgerstone.cli.options import AsJson, option, switch
 from ledgerstone.cli.output import console
 
 EXAMPLE = "Example: ledgerstone demo --keep"
 
 Place = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--store",
-        metavar="URL",
-        help="Play in this store, in a session of its own, and leave it there. Only this option "
+        "URL",
+        "Play in this store, in a session of its own, and leave it there. Only this option "
         "counts, not the environment: a demo has no business in a store nobody named.",
         show_default="a temporary directory",
     ),
 ]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose session it is.")]
-Keep = Annotated[bool, typer.Option("--keep", help="Keep the temporary store, and say where.")]
+Tenant = Annotated[str, option("--tenant", "NAME", "Whose session it is.")]
+Keep = Annotated[bool, switch("--keep", "Keep the temporary store, and say where.")]
 
 
 def run(
@@ -34,13 +34,10 @@ def run(
     Takes a few seconds, needs no network and no key. Ends with the count of turns that were
     acknowledged, lost and doubled; exit code 1 unless nothing was lost or doubled.
     """
-    from ledgerstone.demo.run import StageError, run_demo
+    from ledgerstone.demo.stage import StageError, run_demo
 
     try:
         summary = run_demo(console(), store=store, tenant=tenant, keep=keep, as_json=as_json)
     except StageError as error:
         raise CliError(f"the demo did not run to its end: {error}", DEFECTS) from None
     raise typer.Exit(OK if summary.ok else DEFECTS)
-
-
-run.__name__ = "demo"

@@ -1,21 +1,23 @@
-"""`ledgerstone doctor`: versions, durability, sizes, warnings, and what to do about them."""
+"""`ledgerstone doctor`: versions, durability, sizes, warnings, what waits, and what to do next."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import version
+from itertools import islice
 from typing import Annotated, Any
 
 import apsw
 import msgspec
 import typer
 
-from ledgerstone import Store
+from ledgerstone import Execution, Store
+from ledgerstone.cli.executions import needs_decision
 from ledgerstone.cli.failures import DEFECTS
-from ledgerstone.cli.gc import seconds
-from ledgerstone.cli.options import AsJson, StoreUrl, reading, shown
-from ledgerstone.cli.output import plural, print_json, print_line, size, visible
-from ledgerstone.cli.waiting import Waiting, waiting
+from ledgerstone.cli.options import AsJson, StoreUrl, option, reading, seconds, shown, switch
+from ledgerstone.cli.output import plural, print_facts, print_json, print_line, size
+from ledgerstone.clock import US_PER_S, SystemClock
+from ledgerstone.intake.checks import LIMIT_MAX
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
 
 EXAMPLE = "Example: ledgerstone doctor --store agent.db --strict"
@@ -23,6 +25,8 @@ NAME_CHARS = 14
 DEFAULT = "default"
 NAMES_MAX = 5
 """How many tenants, and sessions with old drafts, are named."""
+SESSIONS_MAX = 10_000
+"""In how many sessions of a tenant old drafts are looked for, the newest first."""
 POWER = "power"
 MEANINGS = {
     POWER: "what was acknowledged survives a power cut",
@@ -60,22 +64,35 @@ COUNTED = {
 
 Whose = Annotated[
     str | None,
-    typer.Option(
-        "--tenant", metavar="NAME", help="Count only this tenant.", show_default="all tenants"
-    ),
+    option("--tenant", "NAME", "Count only this tenant.", show_default="all tenants"),
 ]
 Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Exit code 1 when there is a warning, or something waits."),
+    bool, switch("--strict", "Exit code 1 when there is a warning, or something waits.")
 ]
 OlderThan = Annotated[
     str,
-    typer.Option(
-        "--older-than",
-        metavar="TIME",
-        help="Due work and drafts count when they are older: 90s, 15m, 1h, 7d.",
+    option(
+        "--older-than", "TIME", "Due work and drafts count when they are older: 90s, 15m, 1h, 7d."
     ),
 ]
+
+
+class Waiting(msgspec.Struct, kw_only=True):
+    """What waits for somebody; of deleted sessions only the dead letters count.
+
+    `stuck`: sessions whose work is due, and no worker has come. `dead`: dead letters. `parked`:
+    batches that wait for a decision about an execution. `unknown`: executions that nobody is left
+    to finish. `drafts`: unfinished messages. `draft_sessions`: where those are. `at_least`: which
+    of these were not counted to the end.
+    """
+
+    stuck: int = 0
+    dead: int = 0
+    parked: int = 0
+    unknown: int = 0
+    drafts: int = 0
+    draft_sessions: list[str] = []
+    at_least: list[str] = []
 
 
 def run(
@@ -107,6 +124,50 @@ def run(
         _print(facts)
     unsettled = health.warnings or any(facts["waiting"].values())
     raise typer.Exit(DEFECTS if not health.ok or (strict and unsettled) else 0)
+
+
+def waiting(store: Store, older_than_s: float) -> Waiting:
+    """Count it; due work, drafts and calls without a lease count when they are so old."""
+    before_us = SystemClock().now_us() - round(older_than_s * US_PER_S)
+    found = Waiting(dead=store.work.dead(limit=1, total=True).total or 0)
+    _count_stuck(store, before_us, found)
+    _count_undecided(store, before_us, found)
+    _count_drafts(store, before_us, found)
+    return found
+
+
+def _count_stuck(store: Store, before_us: int, found: Waiting) -> None:
+    reasons = store.work.stuck(limit=LIMIT_MAX)
+    found.stuck = sum(one.reason == "ready" and (one.since_us or 0) <= before_us for one in reasons)
+    if len(reasons) == LIMIT_MAX:
+        found.at_least.append("stuck")
+
+
+def _count_undecided(store: Store, before_us: int, found: Waiting) -> None:
+    begun: dict[str, list[Execution]] = {}
+    for one in store.executions.unresolved():
+        begun.setdefault(one.session, []).append(one)
+    for id, executions in begun.items():
+        session = store.sessions.get(id)
+        if session is None or session.deleted_us is not None:
+            continue
+        # Work is parked only while the execution it met has no outcome.
+        found.parked += sum(batch.waiting_for is not None for batch in store.work.list(id))
+        found.unknown += sum(
+            needs_decision(one) and (one.status == "unknown" or one.started_us <= before_us)
+            for one in executions
+        )
+
+
+def _count_drafts(store: Store, before_us: int, found: Waiting) -> None:
+    sessions = iter(store.sessions.iter())
+    for session in islice(sessions, SESSIONS_MAX):
+        old = sum(draft.updated_us <= before_us for draft in store.drafts.list(session))
+        found.drafts += old
+        if old:
+            found.draft_sessions.append(session.id)
+    if next(sessions, None) is not None:
+        found.at_least.append("drafts")
 
 
 def _facts(
@@ -193,25 +254,28 @@ def _waits(one: Waiting) -> bool:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    _print_group("", facts["versions"])
     durability = facts["durability"]
-    _print_group(
-        "store",
-        {
-            "place": facts["store"],
-            "backend": f"{facts['backend']}, schema {facts['schema']}",
-            "durability": f"{durability}: {MEANINGS.get(durability, 'unknown')}",
-            "sessions": _sessions(facts["tenants"]),
-        },
-    )
-    _print_group("sizes", {name: size(count) for name, count in facts["sizes_bytes"].items()})
-    _print_group("counts", facts["counts"])
+    place = {
+        "place": facts["store"],
+        "backend": f"{facts['backend']}, schema {facts['schema']}",
+        "durability": f"{durability}: {MEANINGS.get(durability, 'unknown')}",
+        "sessions": _sessions(facts["tenants"]),
+    }
     least = dict.fromkeys(facts["at_least"], " or more")
-    _print_group(
-        "waiting", {n: f"{count}{least.get(n, '')}" for n, count in facts["waiting"].items()}
-    )
+    counted = {n: f"{count}{least.get(n, '')}" for n, count in facts["waiting"].items()}
+    print_facts(facts["versions"], NAME_CHARS)
+    for title, group in {
+        "store": place,
+        "sizes": {name: size(count) for name, count in facts["sizes_bytes"].items()},
+        "counts": facts["counts"],
+        "waiting": counted,
+    }.items():
+        print_line()
+        print_line(title, "bold")
+        print_facts(group, NAME_CHARS)
+    print_line()
     for warning in facts["warnings"]:
-        print_line(f"warning: {visible(warning)}", "yellow")
+        print_line(f"warning: {warning}", "yellow")
     for step in facts["next_steps"]:
         print_line(f"next: {step}", "bold")
 
@@ -219,16 +283,3 @@ def _print(facts: dict[str, Any]) -> None:
 def _sessions(tenants: dict[str, int]) -> str:
     counts = [f"{count} of tenant {name}" for name, count in tenants.items()]
     return ", ".join(counts) or "none"
-
-
-def _print_group(title: str, facts: dict[str, Any]) -> None:
-    if title:
-        print_line()
-        print_line(title, "bold")
-    for name, value in facts.items():
-        print_line(f"{name:<{NAME_CHARS}}{visible(str(value))}")
-    if title == "waiting":
-        print_line()
-
-
-run.__name__ = "doctor"

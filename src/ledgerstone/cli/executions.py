@@ -8,58 +8,62 @@ from typing import Annotated, Any
 import typer
 
 from ledgerstone import Execution, Store
+from ledgerstone.api_sync.executions import Executions
 from ledgerstone.cli.failures import CliError
 from ledgerstone.cli.options import (
     AsJson,
     StoreUrl,
     Tenant,
     Yes,
+    argument,
     confirm,
+    find_session,
     given,
+    option,
     reading,
     writing,
 )
 from ledgerstone.cli.output import (
+    Columns,
     call_text,
     moment,
     plural,
+    print_answer,
+    print_facts,
+    print_items,
     print_json,
     print_line,
-    print_table,
-    visible,
 )
-from ledgerstone.cli.waiting import needs_decision
 from ledgerstone.codec import encode_json, parse_strict
-from ledgerstone.errors import ExecutionNotFound, InvalidValue, SessionNotFound
+from ledgerstone.errors import ExecutionNotFound, InvalidValue
 
 EXAMPLE = "Example: ledgerstone executions --store agent.db"
 EXAMPLE_SHOW = "Example: ledgerstone executions show ID --store agent.db"
 EXAMPLE_FINISH = "Example: ledgerstone executions finish ID --result '{\"receipt\": 7}'"
 EXAMPLE_FAIL = "Example: ledgerstone executions fail ID --error 'the bank has no such payment'"
 EXAMPLE_RETRY = "Example: ledgerstone executions retry ID --store agent.db"
-HEADERS = ("EXECUTION", "SESSION", "CALL", "STATUS", "ATTEMPTS", "STARTED")
-NAME_CHARS = 10
+
+
+def _call(execution: Execution) -> str:
+    return call_text(execution.tool, execution.arguments)
+
+
+EXECUTIONS: Columns[Execution] = {
+    "EXECUTION": lambda one: one.id,
+    "SESSION": lambda one: one.session,
+    "CALL": _call,
+    "STATUS": lambda one: one.status,
+    "ATTEMPTS": lambda one: one.attempts,
+    "STARTED": lambda one: moment(one.started_us),
+}
 
 OfSession = Annotated[
-    str | None,
-    typer.Option(
-        "--session",
-        metavar="ID",
-        help="All of this session, also those with an outcome.",
-        show_default=False,
-    ),
+    str | None, option("--session", "ID", "All of this session, also those with an outcome.")
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")]
-Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The id of the execution.", show_default=False)
-]
-Result = Annotated[
-    str,
-    typer.Option("--result", metavar="JSON", help="What the tool returned.", show_default=False),
-]
-Error = Annotated[
-    str, typer.Option("--error", metavar="TEXT", help="Why it failed.", show_default=False)
-]
+Limit = Annotated[int, option("--limit", "N", "At most so many.", min=1)]
+Id = Annotated[str, argument("ID", "The id of the execution.")]
+Result = Annotated[str, option("--result", "JSON", "What the tool returned.")]
+Error = Annotated[str, option("--error", "TEXT", "Why it failed.")]
 
 app = typer.Typer(name="executions", epilog=EXAMPLE)
 
@@ -84,18 +88,14 @@ def run(
     with reading(store, tenant) as opened:
         if session is None:
             found = opened.executions.unresolved()
-        elif opened.sessions.get(session) is None:
-            raise SessionNotFound(session)
         else:
-            found = opened.executions.list(session=session)
+            found = opened.executions.list(session=find_session(opened, session).id)
     found.sort(key=lambda one: not needs_decision(one))
     if as_json:
         print_json({"executions": found[:limit], "total": len(found)})
         return
-    if not found:
-        print_line("no tool calls" if session is not None else "no tool call waits for its outcome")
-        return
-    print_table(HEADERS, [_row(one) for one in found[:limit]])
+    none = "no tool call waits for its outcome" if session is None else "no tool calls"
+    print_items(EXECUTIONS, found[:limit], none=none)
     if len(found) > limit:
         print_line(f"{limit} of {len(found)}; --limit {len(found)} shows all", "dim")
     if any(map(needs_decision, found)):
@@ -119,25 +119,24 @@ def show(
     if given(context, "as_json"):
         print_json({"execution": found, "parked": waiting})
         return
-    facts = {
-        "execution": found.id,
-        "session": found.session,
-        "run": found.run_id,
-        "call": found.call_id,
-        "tool": found.tool,
-        "arguments": _json(found.arguments),
-        "key": found.key,
-        "status": _status(found),
-        "attempts": str(found.attempts),
-        "started": moment(found.started_us),
-        "finished": moment(found.finished_us),
-        "result": _json(found.result) if found.status == "succeeded" else None,
-        "error": _json(found.error) if found.status == "failed" else None,
-        "parked": ", ".join(waiting),
-    }
-    for name, value in facts.items():
-        if value:
-            print_line(f"{name:<{NAME_CHARS}}{visible(value)}")
+    print_facts(
+        {
+            "execution": found.id,
+            "session": found.session,
+            "run": found.run_id,
+            "call": found.call_id,
+            "tool": found.tool,
+            "arguments": _json(found.arguments),
+            "key": found.key,
+            "status": _status(found),
+            "attempts": found.attempts,
+            "started": moment(found.started_us),
+            "finished": moment(found.finished_us),
+            "result": _json(found.result) if found.status == "succeeded" else None,
+            "error": _json(found.error) if found.status == "failed" else None,
+            "parked": ", ".join(waiting),
+        }
+    )
     if needs_decision(found):
         print_line(
             "next: find out with the key whether the tool ran, then finish, fail or retry it"
@@ -161,12 +160,7 @@ def finish(
     except InvalidValue as error:
         hint = "text needs quotes of its own: --result '\"done\"'"
         raise CliError(f"--result: {error.reason}; {hint}") from None
-    _decide(
-        context,
-        id,
-        "Keep this result of",
-        lambda opened: opened.executions.finish(id, result=value),
-    )
+    _decide(context, id, "Keep this result of", lambda calls: calls.finish(id, result=value))
 
 
 @app.command(epilog=EXAMPLE_FAIL)
@@ -181,9 +175,7 @@ def fail(
     as_json: AsJson = False,
 ) -> None:
     """The tool did not do it: keep the error, and let the work that waits go on."""
-    _decide(
-        context, id, "Keep this error of", lambda opened: opened.executions.finish(id, error=error)
-    )
+    _decide(context, id, "Keep this error of", lambda calls: calls.finish(id, error=error))
 
 
 @app.command(epilog=EXAMPLE_RETRY)
@@ -200,11 +192,11 @@ def retry(
 
     The tool may have run before: choose this when it knows its key, or may run twice.
     """
-    _decide(context, id, "Call once more", lambda opened: opened.executions.retry(id, later=True))
+    _decide(context, id, "Call once more", lambda calls: calls.retry(id, later=True))
 
 
 def _decide(
-    context: typer.Context, id: str, question: str, decide: Callable[[Store], Execution]
+    context: typer.Context, id: str, question: str, decide: Callable[[Executions], Execution]
 ) -> None:
     with writing(given(context, "store"), given(context, "tenant")) as opened:
         found = _find(opened, id)
@@ -213,15 +205,20 @@ def _decide(
                 f"execution {id} is running: its worker holds session {found.session}; decide "
                 "when `ledgerstone executions` shows it as unknown"
             )
-        call = f"{visible(_call(found))} in session {visible(found.session)}"
+        call = f"{_call(found)} in session {found.session}"
         confirm(f"{question} {call}?", yes=bool(given(context, "yes")))
         waiting = [one for one in opened.work.list(found.session) if one.waiting_for == found.id]
-        done = decide(opened)
-    if given(context, "as_json"):
-        print_json(done)
-        return
-    woken = f"; {plural(len(waiting), 'batch')} can go on"
-    print_line(f"{_status(done)}: {call}{woken if waiting else ''}", "green")
+        done = decide(opened.executions)
+    woken = f"; {plural(len(waiting), 'batch')} can go on" if waiting else ""
+    text = f"{_status(done)}: {call}{woken}"
+    print_answer(done, text, "green", as_json=given(context, "as_json"))
+
+
+def needs_decision(execution: Execution) -> bool:
+    """Whether nobody is known to be at it: its worker is gone, or it began without a lease."""
+    return execution.status == "unknown" or (
+        execution.status == "started" and execution.fence is None
+    )
 
 
 def _find(store: Store, id: str) -> Execution:
@@ -237,20 +234,5 @@ def _status(execution: Execution) -> str:
     return execution.status
 
 
-def _call(execution: Execution) -> str:
-    return call_text(execution.tool, execution.arguments)
-
-
 def _json(value: Any) -> str:
     return encode_json(value, "value").decode()
-
-
-def _row(execution: Execution) -> tuple[str, ...]:
-    return (
-        visible(execution.id),
-        visible(execution.session),
-        visible(_call(execution)),
-        execution.status,
-        str(execution.attempts),
-        moment(execution.started_us),
-    )

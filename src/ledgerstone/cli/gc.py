@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, Tenant, writing
-from ledgerstone.cli.output import plural, print_json, print_line, print_table, size, visible
+from ledgerstone.cli.options import (
+    AsJson,
+    BlobsUrl,
+    StoreUrl,
+    Tenant,
+    option,
+    seconds,
+    switch,
+    writing,
+)
+from ledgerstone.cli.output import (
+    plural,
+    print_json,
+    print_line,
+    print_table,
+    progress_bar,
+    size,
+)
 from ledgerstone.records.blobs import Collected
 
 EXAMPLE = "Example: ledgerstone gc --store agent.db --older-than 1d"
-HEADERS = ("WHAT", "COUNT")
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-SPAN = re.compile(r"(\d{1,9})([smhdw])")
-
 OlderThan = Annotated[
-    str,
-    typer.Option(
-        "--older-than", metavar="TIME", help="Spare what is younger: 90s, 15m, 1h, 7d, 2w."
-    ),
+    str, option("--older-than", "TIME", "Spare what is younger: 90s, 15m, 1h, 7d, 2w.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Remove it without being asked.")]
+Yes = Annotated[bool, switch("--yes", "Remove it without being asked.")]
 
 
 def run(
@@ -64,22 +70,8 @@ def run(
         print_line("nothing to remove", "green")
 
 
-def seconds(text: str, option: str = "--older-than") -> int:
-    """A span as people write it; CliError for anything else."""
-    match = SPAN.fullmatch(text.strip())
-    if match is None:
-        raise CliError(f"{option} {visible(text)!r} is no time; write 90s, 15m, 1h, 7d or 2w")
-    return int(match[1]) * SECONDS[match[2]]
-
-
 def _collect(store: Store, older_than_s: int, *, dry_run: bool) -> Collected:
-    waiting = Console(stderr=True)
-    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
-        task = bar.add_task("looking" if dry_run else "removing", total=None)
-
-        def show(phase: str, done: int, total: int) -> None:
-            bar.update(task, description=phase, completed=done, total=total)
-
+    with progress_bar("looking" if dry_run else "removing") as show:
         return store.admin.gc(dry_run=dry_run, older_than_s=older_than_s, on_progress=show)
 
 
@@ -93,7 +85,7 @@ def _print_found(found: Collected) -> None:
         ("attachments that no turn used", found.attachments),
         ("memories that expired", found.memories),
     ]
-    print_table(HEADERS, [(what, str(count)) for what, count in rows])
+    print_table(("WHAT", "COUNT"), rows)
     print_line(f"to free: {size(found.freed_bytes)}")
     if found.elsewhere:
         print_line(
@@ -109,6 +101,3 @@ def _agreed(found: Collected) -> bool:
     if not sys.stdin.isatty():
         raise CliError("nobody is here to ask; add --yes to remove it")
     return typer.confirm(f"Remove this, {plural(found.deleted, 'blob')} included?")
-
-
-run.__name__ = "gc"

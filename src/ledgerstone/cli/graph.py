@@ -9,11 +9,25 @@ import msgspec
 from msgspec.structs import replace
 
 from ledgerstone import Message, Node, Store
-from ledgerstone.cli.drawing import Dot
-from ledgerstone.errors import SessionNotFound
+from ledgerstone.cli.options import find_session
 from ledgerstone.records.turns import TurnInfo
 
 _SUPERSEDING = ("replace", "clear", "checkpoint")
+
+
+class Dot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node without its body."""
+
+    id: str
+    parent: str | None
+    ord: int
+    seq: int
+    kind: str
+    role: str = ""
+    label: str = ""
+    run_id: str | None = None
+    created_us: int = 0
+    deleted_us: int | None = None
 
 
 class Leaf(msgspec.Struct, frozen=True):
@@ -47,15 +61,14 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 def picture(store: Store, session: str) -> Picture:
     """Everything there is to draw; SessionNotFound."""
-    if store.sessions.get(session) is None:
-        raise SessionNotFound(session)
+    find_session(store, session)
     head = store.sessions.head(session)
     dots = {node.id: _of_node(node) for node in store.nodes.iter(session, order="ord")}
     branches = store.branches.list(session)
     for branch in branches:
         _add(dots, store.messages.history(session, branch=branch.name, deleted=True))
     above = _add_superseded(store, session, dots)
-    _hang_together(store, session, dots, above)
+    _add_missing_parents(store, session, dots, above)
     return Picture(
         session=session,
         revision=0 if head is None else head.revision,
@@ -80,7 +93,9 @@ def _add_superseded(store: Store, session: str, dots: dict[str, Dot]) -> dict[st
     return above
 
 
-def _hang_together(store: Store, session: str, dots: dict[str, Dot], above: dict[str, str]) -> None:
+def _add_missing_parents(
+    store: Store, session: str, dots: dict[str, Dot], above: dict[str, str]
+) -> None:
     """Add the tombstones between other nodes.
 
     One that is no message cannot be read any more: what hung below it is drawn below the

@@ -11,17 +11,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import typer
-from rich.console import Console
-from rich.progress import Progress
-
 from ledgerstone import Store
 from ledgerstone.adapters.importing.importers import IMPORTERS, Import, prepared
 from ledgerstone.adapters.importing.sources import DAMAGED_FILE
 from ledgerstone.cli.failures import INTERRUPTED, CliError, explain
-from ledgerstone.cli.options import AsJson, is_server, local_path, shown
-from ledgerstone.cli.output import plural, print_json, print_line, print_table
-from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.cli.options import (
+    AsJson,
+    argument,
+    is_server,
+    local_path,
+    option,
+    shown,
+    switch,
+)
+from ledgerstone.cli.output import plural, print_json, print_line, print_table, progress_bar
+from ledgerstone.engines.file.urls import is_folder
 from ledgerstone.errors import (
     Corrupt,
     InvalidValue,
@@ -35,40 +39,27 @@ _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
 
 Framework = Enum("Framework", {name: name for name in IMPORTERS}, type=str)  # type: ignore[misc]
 
-From = Annotated[
-    Framework,
-    typer.Argument(metavar="FRAMEWORK", help=f"One of {', '.join(IMPORTERS)}.", show_default=False),
-]
+From = Annotated[Framework, argument("FRAMEWORK", f"One of {', '.join(IMPORTERS)}.")]
 Source = Annotated[
     str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="The framework's own database: a SQLite file, or postgresql://host/database.",
-        show_default=False,
+    argument(
+        "SOURCE", "The framework's own database: a SQLite file, or postgresql://host/database."
     ),
 ]
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="TARGET", help="The store; made if it is not there.", show_default=False
-    ),
-]
-Whose = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose data it becomes.")]
+Target = Annotated[str, argument("TARGET", "The store; made if it is not there.")]
+Tenant = Annotated[str, option("--tenant", "NAME", "Whose data it becomes.")]
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Read and convert everything, and leave the target alone."),
+    bool, switch("--dry-run", "Read and convert everything, and leave the target alone.")
 ]
 SkipUnreadable = Annotated[
-    bool,
-    typer.Option("--skip-unreadable", help="Leave out what cannot be read, and count it."),
+    bool, switch("--skip-unreadable", "Leave out what cannot be read, and count it.")
 ]
 Allow = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--allow",
-        metavar="MODULE:CLASS",
-        help="A class of yours that may be revived (langgraph); may be repeated.",
-        show_default=False,
+        "MODULE:CLASS",
+        "A class of yours that may be revived (langgraph); may be repeated.",
     ),
 ]
 
@@ -78,7 +69,7 @@ def run(
     source: Source,
     target: Target,
     *,
-    tenant: Whose = "default",
+    tenant: Tenant = "default",
     allow: Allow = None,
     skip_unreadable: SkipUnreadable = False,
     dry_run: DryRun = False,
@@ -100,7 +91,7 @@ def run(
     if as_json:
         print_json({"framework": framework.value, "dry_run": dry_run, **done})
         return
-    print_table([name.upper().replace("_", " ") for name in done], [[*map(str, done.values())]])
+    print_table([name.upper().replace("_", " ") for name in done], [[*done.values()]])
     if dry_run:
         print_line(f"nothing was written to {shown(target)}: this was a dry run")
         return
@@ -121,12 +112,13 @@ def _prepared(framework: str, source: str, **options: Any) -> Import:
 
 def _is_new(url: str) -> bool:
     """Whether opening the target would make a file or a folder."""
+    path = local_path(url)
+    if path is None:
+        return False
     if is_folder(url):
         with suppress(OSError):
-            return not os.listdir(folder_path(url))  # noqa: PTH208
-        return not os.path.lexists(folder_path(url))
-    path = None if is_server(url) else local_path(url)
-    return path is not None and not os.path.lexists(path)
+            return not os.listdir(path)  # noqa: PTH208
+    return not os.path.lexists(path)
 
 
 class _Enough(Exception):
@@ -169,8 +161,8 @@ def _target(url: str, tenant: str, *, dry_run: bool) -> Iterator[Store]:
         with opened as store:
             yield store
     finally:
-        path = None if is_folder(url) else local_path(url)
-        if path is not None:
+        path = local_path(url)
+        if path is not None and not is_folder(url):
             _flush(Path(f"{os.path.realpath(path)}-wal"))
 
 
@@ -182,14 +174,13 @@ def _flush(log: Path) -> None:
 
 
 def _import(work: Import, store: Store, *, dry_run: bool) -> dict[str, int]:
-    waiting, so_far = Console(stderr=True), 0
-    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
-        task = bar.add_task("importing", total=None)
+    so_far = 0
+    with progress_bar("importing") as bar:
 
         def show(_: str, count: int) -> None:
             nonlocal so_far
             so_far = count
-            bar.update(task, description=plural(count, "session"), completed=count)
+            bar(plural(count, "session"), count, None)
 
         try:
             return work(store, show)
@@ -215,6 +206,3 @@ def _class(text: str) -> tuple[str, str]:
         raise CliError(f"--allow takes MODULE:CLASS, got {text!r}")
     module, _, name = text.partition(":")
     return module, name
-
-
-run.__name__ = "import"

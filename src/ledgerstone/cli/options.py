@@ -2,54 +2,87 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
-from urllib.parse import unquote
 
 import typer
 
-from ledgerstone import Store
+from ledgerstone import Session, Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.cli.output import visible
+from ledgerstone.connect import split_url
+from ledgerstone.engines.file.urls import is_folder
 from ledgerstone.engines.postgres.drivers.urls import parse_target
+from ledgerstone.errors import SessionNotFound
 
 ENVIRONMENT = "LEDGERSTONE_STORE"
 BLOBS_ENVIRONMENT = "LEDGERSTONE_BLOBS"
 NAMED = f"--store or {ENVIRONMENT}"
+NO_STORE = f"no store: give --store URL or set {ENVIRONMENT}"
 STORE_MARK = "store.json"
 SERVERS = ("postgresql://", "postgres://")
 
+
+def option(flag: str, metavar: str | None, text: str, **more: Any) -> Any:
+    """An option that takes a value."""
+    return typer.Option(flag, metavar=metavar, help=text, **more)
+
+
+def switch(flag: str, text: str) -> Any:
+    """An option that is there or not."""
+    return typer.Option(flag, help=text)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """A word without a flag."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
 StoreUrl: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--store",
-        metavar="URL",
+        "URL",
+        "The store: a path, sqlite:///path, file:///directory or postgresql://host/database.",
         envvar=ENVIRONMENT,
-        help="The store: a path, sqlite:///path, file:///directory or postgresql://host/database.",
-        show_default=False,
     ),
 ]
 BlobsUrl: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--blobs",
-        metavar="URL",
+        "URL",
+        "Where its bytes are, when it was opened with `blobs=`.",
         envvar=BLOBS_ENVIRONMENT,
-        help="Where its bytes are, when it was opened with `blobs=`.",
-        show_default=False,
     ),
 ]
-Tenant: TypeAlias = Annotated[
-    str, typer.Option("--tenant", metavar="NAME", help="Whose data to read.")
+Tenant: TypeAlias = Annotated[str, option("--tenant", "NAME", "Whose data to read.")]
+OneTenant: TypeAlias = Annotated[
+    str | None, option("--tenant", "NAME", "Only this tenant.", show_default="all tenants")
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
-SessionId: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SESSION", help="The id of the session.", show_default=False)
-]
+SessionId: TypeAlias = Annotated[str, argument("SESSION", "The id of the session.")]
+MaybeSession: TypeAlias = Annotated[str | None, argument("[SESSION]", "Only of this session.")]
+OfSession: TypeAlias = Annotated[str | None, option("--session", "ID", "Only of this session.")]
+OfUser: TypeAlias = Annotated[str | None, option("--user", "ID", "Only of this user's sessions.")]
+Limit: TypeAlias = Annotated[int, option("--limit", "N", "At most so many, up to 200.")]
+Cursor: TypeAlias = Annotated[str | None, option("--cursor", "TEXT", "Go on where a page ended.")]
+AsJson: TypeAlias = Annotated[bool, switch("--json", "Print JSON for programs.")]
+Yes: TypeAlias = Annotated[bool, switch("--yes", "Do it without being asked.")]
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d{1,9})([smhdw])")
+
+
+def seconds(text: str, option: str = "--older-than") -> int:
+    """A span as people write it; CliError for anything else."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise CliError(f"{option} {visible(text)!r} is no time; write 90s, 15m, 1h, 7d or 2w")
+    return int(match[1]) * SECONDS[match[2]]
 
 
 @contextmanager
@@ -81,10 +114,27 @@ def writing(
         yield store
 
 
+def find_session(store: Store, id: str) -> Session:
+    """The session; SessionNotFound."""
+    found = store.sessions.get(id)
+    if found is None:
+        raise SessionNotFound(id)
+    return found
+
+
+def server_url(url: str | None, otherwise: str) -> str:
+    """The url of a server; CliError, which says `otherwise`, for any other store."""
+    if not url:
+        raise CliError(NO_STORE)
+    if not is_server(url):
+        raise CliError(otherwise)
+    return url
+
+
 def check_there(url: str | None, named: str, *, accept_loss: bool = False) -> None:
     """CliError when the url leads to no store; `named` says who gave it."""
     if not url:
-        raise CliError(f"no store: give --store URL or set {ENVIRONMENT}")
+        raise CliError(NO_STORE)
     if url.startswith("memory:"):
         raise CliError("memory:// lives inside one process; give the path of a file with --store")
     try:
@@ -101,7 +151,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CliError("no terminal to ask for confirmation, and nothing was done; add --yes")
-    if not typer.confirm(question, err=True):
+    if not typer.confirm(visible(question), err=True):
         raise CliError("nothing was done")
 
 
@@ -134,26 +184,24 @@ def shown(url: str) -> str:
     return parse_target(url).shown
 
 
+def local_path(url: str) -> Path | None:
+    """The file or folder that a store is kept in; None for any other store. InvalidValue."""
+    scheme, path = split_url(url)
+    return Path(path) if scheme in ("sqlite", "file") else None
+
+
 def _trouble(url: str) -> str:
     """Why there is no store at a url; empty when there may be one."""
-    if is_folder(url):
-        folder = Path(folder_path(url))
-        if not folder.is_dir():
-            return f"{folder} is a file" if folder.exists() else f"{folder} does not exist"
-        return f"{folder} is empty" if not any(folder.iterdir()) else ""
     path = local_path(url)
-    if path is None or path.is_file():
+    if path is None:
+        return ""
+    if is_folder(url):
+        if not path.is_dir():
+            return f"{path} is a file" if path.exists() else f"{path} does not exist"
+        return f"{path} is empty" if not any(path.iterdir()) else ""
+    if path.is_file():
         return ""
     if not path.is_dir():
         return f"{path} does not exist"
     hint = f" (a store of journals is opened as file:{'//' if path.is_absolute() else ''}{path})"
     return f"{path} is a directory" + (hint if (path / STORE_MARK).exists() else "")
-
-
-def local_path(url: str) -> Path | None:
-    """The file a url names; None when it names none, and opening it will say why."""
-    if url.startswith(("postgresql:", "postgres:", "postgresql//", "postgres//")):
-        return None
-    if url.startswith("sqlite:///"):
-        return Path(unquote(url.removeprefix("sqlite:///")))
-    return None if ":/" in url and "://" in url else Path(url)

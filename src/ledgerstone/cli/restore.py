@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ledgerstone.backups import restore
-from ledgerstone.cli.failures import INTERRUPTED, CliError
-from ledgerstone.cli.options import AsJson, Yes, confirm
-from ledgerstone.cli.output import plural, print_json, print_line, progress_bar, visible
-from ledgerstone.records.backups import Restored
+from ledgerstone.cli.options import AsJson, Yes, argument, confirm, option, switch
+from ledgerstone.cli.output import plural, print_json, print_line, progress_bar
 
 EXAMPLE = "Example: ledgerstone restore backups/monday.db agent.db"
 
-Backup = Annotated[
-    str, typer.Argument(metavar="BACKUP", help="The backup; it stays.", show_default=False)
-]
-Target = Annotated[
-    str, typer.Argument(metavar="STORE", help="The store to be replaced.", show_default=False)
-]
+Backup = Annotated[str, argument("BACKUP", "The backup; it stays.")]
+Target = Annotated[str, argument("STORE", "The store to be replaced.")]
 Blobs = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--blobs",
-        metavar="DIRECTORY",
-        help="Where the store keeps its bytes, when it is opened with `blobs=`.",
+        "DIRECTORY",
+        "Where the store keeps its bytes, when it is opened with `blobs=`.",
         show_default="STORE-blobs",
     ),
 ]
-Discard = Annotated[bool, typer.Option("--discard", help="Do not keep the replaced files.")]
+Discard = Annotated[bool, switch("--discard", "Do not keep the replaced files.")]
 
 
 def run(
@@ -47,25 +39,15 @@ def run(
     same step, as `ledgerstone restored` does. The replaced files are kept under another name,
     unless --discard is given. Asks first, unless --yes is given.
     """
-    confirm(f"Replace {visible(store)} by {visible(backup)}, and end all leases?", yes=yes)
-    done = _restore(backup, store, blobs, keep=not discard)
+    confirm(f"Replace {store} by {backup}, and end all leases?", yes=yes)
+    with progress_bar("looking", interrupted="interrupted; start it again") as show:
+        done = restore(backup, store, blobs=blobs, keep=not discard, progress=show)
     if as_json:
         print_json(done)
         return
     sessions = plural(done.sessions, "session")
-    print_line(f"{visible(done.path)} is restored: fences of {sessions} raised", "green")
+    print_line(f"{done.path} is restored: fences of {sessions} raised", "green")
     for name in done.kept:
-        print_line(f"kept: {visible(name)}")
+        print_line(f"kept: {name}")
     if done.blobs_path is not None:
-        print_line(f"its blobs are in {visible(done.blobs_path)}")
-
-
-def _restore(backup: str, store: str, blobs: str | None, *, keep: bool) -> Restored:
-    with progress_bar() as show:
-        try:
-            return restore(backup, store, blobs=blobs, keep=keep, progress=show)
-        except KeyboardInterrupt:
-            raise CliError("interrupted; start it again", INTERRUPTED) from None
-
-
-run.__name__ = "restore"
+        print_line(f"its blobs are in {done.blobs_path}")

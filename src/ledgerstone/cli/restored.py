@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ledgerstone.cli.options import (
     NAMED,
     AsJson,
@@ -14,18 +12,18 @@ from ledgerstone.cli.options import (
     check_there,
     confirm,
     shown,
+    switch,
     writing,
 )
-from ledgerstone.cli.output import plural, print_json, print_line
+from ledgerstone.cli.output import plural, print_answer
 
 EXAMPLE = "Example: ledgerstone restored --store postgresql://localhost/agents --yes"
 
-
 AcceptLoss = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--accept-loss",
-        help="Open a SQLite store without the log or the file it misses; what was in it is lost.",
+        "Open a SQLite store without the log or the file it misses; what was in it is lost.",
     ),
 ]
 
@@ -50,11 +48,6 @@ def run(
     with writing(store, None, accept_loss=accept_loss) as opened:
         tenants = opened.admin.tenants()
         lifted = {name: opened.for_tenant(name).admin.after_restore() for name in tenants}
-    if as_json:
-        print_json(lifted)
-    else:
-        sessions = plural(sum(lifted.values()), "session")
-        print_line(f"fences lifted: {sessions} of {plural(len(lifted), 'tenant')}", "green")
-
-
-run.__name__ = "restored"
+    sessions = plural(sum(lifted.values()), "session")
+    text = f"fences lifted: {sessions} of {plural(len(lifted), 'tenant')}"
+    print_answer(lifted, text, "green", as_json=as_json)

@@ -4,55 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.progress import Progress
-
-from ledgerstone import Store
-from ledgerstone.cli.options import AsJson, reading
-from ledgerstone.cli.output import print_json, print_line, print_table, visible
-from ledgerstone.records.transfer import Root
+from ledgerstone.cli.options import AsJson, OneTenant, argument, reading
+from ledgerstone.cli.output import Columns, print_items, print_json, print_line, progress_bar
+from ledgerstone.records.transfer import TenantRoot
 
 EXAMPLE = "Example: ledgerstone root agent.db"
-HEADERS = ("TENANT", "SESSIONS", "ROWS", "ROOT")
+ROOTS: Columns[TenantRoot] = {
+    "TENANT": lambda one: one.tenant,
+    "SESSIONS": lambda one: one.rows["sessions"],
+    "ROWS": lambda one: sum(one.rows.values()),
+    "ROOT": lambda one: one.root,
+}
 
-Place = Annotated[
-    str, typer.Argument(metavar="URL", help="The url of the store.", show_default=False)
-]
-Whose = Annotated[
-    str | None,
-    typer.Option("--tenant", metavar="NAME", help="Only this tenant.", show_default="all tenants"),
-]
+Url = Annotated[str, argument("URL", "The url of the store.")]
 
 
-def run(url: Place, *, tenant: Whose = None, as_json: AsJson = False) -> None:
+def run(url: Url, *, tenant: OneTenant = None, as_json: AsJson = False) -> None:
     """Print a hash over everything stored; two stores with the same one hold the same.
 
     Nobody may write to the store meanwhile. Nothing is changed.
     """
-    with reading(url, tenant, named="the argument") as opened:
-        found = _root(opened)
+    with reading(url, tenant, named="the argument") as opened, progress_bar("hashing") as show:
+        found = opened.admin.root(progress=show)
     if as_json:
         print_json(found)
         return
     if found.tenants:
-        rows = [
-            (visible(one.tenant), str(one.rows["sessions"]), str(sum(one.rows.values())), one.root)
-            for one in found.tenants
-        ]
-        print_table(HEADERS, rows)
+        print_items(ROOTS, found.tenants)
     print_line(found.root)
-
-
-def _root(store: Store) -> Root:
-    waiting = Console(stderr=True)
-    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
-        task = bar.add_task("hashing", total=None)
-
-        def show(phase: str, done: int, total: int) -> None:
-            bar.update(task, description=phase, completed=done, total=total)
-
-        return store.admin.root(progress=show)
-
-
-run.__name__ = "root"

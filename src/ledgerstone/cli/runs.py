@@ -4,50 +4,55 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
-from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
-from ledgerstone.errors import SessionNotFound
+from ledgerstone.cli.options import (
+    AsJson,
+    Cursor,
+    Limit,
+    MaybeSession,
+    StoreUrl,
+    Tenant,
+    find_session,
+    option,
+    reading,
+)
+from ledgerstone.cli.output import Columns, moment, print_json, print_page, print_table
 from ledgerstone.records.runs import Run, RunTree
 
 EXAMPLE = "Example: ledgerstone runs trip --store agent.db --status waiting"
+INDENT = "  "
 
-OfSession = Annotated[
-    str | None,
-    typer.Argument(metavar="[SESSION]", help="Only of this session.", show_default=False),
-]
 Status = Annotated[
-    str | None,
-    typer.Option(
-        "--status",
-        metavar="STATUS",
-        help="Only created, running, waiting or done ones.",
-        show_default=False,
-    ),
+    str | None, option("--status", "STATUS", "Only created, running, waiting or done ones.")
 ]
 Below = Annotated[
-    str | None,
-    typer.Option(
-        "--tree",
-        metavar="RUN",
-        help="This run and those it started, over sessions.",
-        show_default=False,
-    ),
+    str | None, option("--tree", "RUN", "This run and those it started, over sessions.")
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, up to 200.")]
-Cursor = Annotated[
-    str | None,
-    typer.Option("--cursor", metavar="TEXT", help="Go on where a page ended.", show_default=False),
-]
-HEADERS = ("RUN", "SESSION", "AGENT", "STATUS", "CREATED", "UPDATED", "PARENT")
-INDENT = "  "
+
+
+def _state(run: Run) -> str:
+    """The status, and why it waits or how it ended when that is known."""
+    ended = run.outcome.termination if run.outcome is not None else run.termination
+    if run.status == "done" and ended is not None:
+        return f"done, {ended.type}"
+    reason = run.waiting_reason
+    return run.status if reason is None else f"waiting, {reason}"
+
+
+RUNS: Columns[Run] = {
+    "RUN": lambda run: run.id,
+    "SESSION": lambda run: run.session,
+    "AGENT": lambda run: run.agent,
+    "STATUS": _state,
+    "CREATED": lambda run: moment(run.created_us),
+    "UPDATED": lambda run: moment(run.updated_us),
+    "PARENT": lambda run: run.parent_run,
+}
 
 
 def run(
-    session: OfSession = None,
+    session: MaybeSession = None,
     *,
     store: StoreUrl = None,
     tenant: Tenant = "default",
@@ -66,31 +71,14 @@ def run(
     with reading(store, tenant) as opened:
         if tree is not None:
             _show_tree(opened, tree, as_json)
-        else:
-            _show_list(opened, session, status, limit, cursor, as_json)
-
-
-def _show_list(
-    store: Store,
-    session: str | None,
-    status: str | None,
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
-    page = store.runs.list(session=session, status=status, limit=limit, cursor=cursor, total=True)
-    if session is not None and not page.items and store.sessions.get(session) is None:
-        raise SessionNotFound(session)
-    if as_json:
-        print_json({"runs": page.items, "total": page.total, "cursor": page.cursor})
-        return
-    if not page.items:
-        print_line("no runs" if session is None else f"no runs of session {visible(session)}")
-        return
-    print_table(HEADERS, [_row(one) for one in page.items])
-    if page.has_more:
-        shown = f"{len(page.items)} of {page.total}"
-        print_line(f"{shown}; the next ones: --cursor {page.cursor}", "dim")
+            return
+        page = opened.runs.list(
+            session=session, status=status, limit=limit, cursor=cursor, total=True
+        )
+        if session is not None and not page.items:
+            find_session(opened, session)
+    none = "no runs" if session is None else f"no runs of session {session}"
+    print_page("runs", page, RUNS, as_json=as_json, none=none)
 
 
 def _show_tree(store: Store, id: str, as_json: bool) -> None:
@@ -100,7 +88,12 @@ def _show_tree(store: Store, id: str, as_json: bool) -> None:
     if as_json:
         print_json({"tree": tree})
         return
-    print_table(HEADERS[:-1], [_row(one, INDENT * depth)[:-1] for depth, one in _lines(tree)])
+    headers = [name for name in RUNS if name != "PARENT"]
+    rows = []
+    for depth, one in _lines(tree):
+        row = [RUNS[name](one) for name in headers]
+        rows.append([f"{INDENT * depth}{row[0]}", *row[1:]])
+    print_table(headers, rows)
 
 
 def _lines(tree: RunTree) -> list[tuple[int, Run]]:
@@ -111,27 +104,3 @@ def _lines(tree: RunTree) -> list[tuple[int, Run]]:
         found.append((depth, top.run))
         stack.extend((depth + 1, child) for child in reversed(top.children))
     return found
-
-
-def _row(run: Run, indent: str = "") -> tuple[str, ...]:
-    return (
-        indent + visible(run.id),
-        visible(run.session),
-        visible(run.agent),
-        _state(run),
-        moment(run.created_us),
-        moment(run.updated_us),
-        visible(run.parent_run or ""),
-    )
-
-
-def _state(run: Run) -> str:
-    """The status, and why it waits or how it ended when that is known."""
-    ended = run.outcome.termination if run.outcome is not None else run.termination
-    if run.status == "done" and ended is not None:
-        return f"done, {ended.type}"
-    reason = run.waiting_reason
-    return run.status if reason is None else f"waiting, {reason}"
-
-
-run.__name__ = "runs"

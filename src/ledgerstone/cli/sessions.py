@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Annotated, Any, NamedTuple
 
 from ledgerstone import NotSupported, Session, Store
-from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
-from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
-from ledgerstone.records.sessions import Head
+from ledgerstone.cli.options import (
+    AsJson,
+    Cursor,
+    Limit,
+    StoreUrl,
+    Tenant,
+    option,
+    reading,
+    switch,
+)
+from ledgerstone.cli.output import Columns, moment, print_line, print_page
+from ledgerstone.records.sessions import Head, Page
 
 EXAMPLE = "Example: ledgerstone sessions --store agent.db --user ada"
+User = Annotated[str | None, option("--user", "ID", "Only of this user.")]
+App = Annotated[str | None, option("--app", "NAME", "Only of this app.")]
+Deleted = Annotated[bool, switch("--deleted", "Deleted ones too.")]
 
-User = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="Only of this user.", show_default=False)
-]
-App = Annotated[
-    str | None, typer.Option("--app", metavar="NAME", help="Only of this app.", show_default=False)
-]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", help="At most so many, up to 200.")]
-Cursor = Annotated[
-    str | None,
-    typer.Option("--cursor", metavar="TEXT", help="Go on where a page ended.", show_default=False),
-]
-Deleted = Annotated[bool, typer.Option("--deleted", help="Deleted ones too.")]
-HEADERS = ("SESSION", "USER", "TITLE", "MESSAGES", "REVISION", "UPDATED", "STATE")
+
+class Listed(NamedTuple):
+    """A session and where it stands."""
+
+    session: Session
+    head: Head
+
+
+SESSIONS: Columns[Listed] = {
+    "SESSION": lambda one: one.session.id,
+    "USER": lambda one: one.session.user,
+    "TITLE": lambda one: one.session.title,
+    "MESSAGES": lambda one: one.head.messages,
+    "REVISION": lambda one: one.head.revision,
+    "UPDATED": lambda one: moment(one.session.updated_us),
+    "STATE": lambda one: state_of(one.session, one.head),
+}
 
 
 def run(
@@ -42,26 +56,19 @@ def run(
     """List the sessions of a store, the most recently updated first."""
     with reading(store, None) as root:
         opened = root.for_tenant(tenant)
-        page = opened.sessions.list(
+        found = opened.sessions.list(
             user=user, app=app, deleted=deleted, limit=limit, cursor=cursor, total=True
         )
-        found = [(session, opened.sessions.head(session)) for session in page.items]
-        others = [] if found else other_tenants(root, tenant)
-    if as_json:
-        items = [_plain(session, head) for session, head in found]
-        print_json({"sessions": items, "total": page.total, "cursor": page.cursor})
-        return
-    if not found:
-        print_line(f"no sessions of tenant {visible(tenant)}")
-        if others:
-            print_line(f"other tenants here: {', '.join(map(visible, others))}; see --tenant")
-        return
-    print_table(HEADERS, [_row(session, head) for session, head in found])
-    if page.has_more:
-        print_line(f"{len(found)} of {page.total}; the next ones: --cursor {page.cursor}", "dim")
+        listed = [Listed(one, opened.sessions.head(one.id) or Head()) for one in found.items]
+        others = [] if listed else _other_tenants(root, tenant)
+    page = Page(listed, found.has_more, found.cursor, found.total)
+    none = f"no sessions of tenant {tenant}"
+    print_page("sessions", page, SESSIONS, as_json=as_json, none=none, plain=_plain)
+    if others and not as_json:
+        print_line(f"other tenants here: {', '.join(others)}; see --tenant")
 
 
-def other_tenants(store: Store, tenant: str) -> list[str]:
+def _other_tenants(store: Store, tenant: str) -> list[str]:
     """None where a role may not know who else is there."""
     try:
         return [name for name in store.admin.tenants() if name != tenant]
@@ -69,36 +76,15 @@ def other_tenants(store: Store, tenant: str) -> list[str]:
         return []
 
 
-def _plain(session: Session, head: Head | None) -> dict[str, Any]:
-    return {
-        "session": session,
-        "revision": 0 if head is None else head.revision,
-        "messages": 0 if head is None else head.messages,
-        "nodes": 0 if head is None else head.nodes,
-        "branches": [] if head is None else head.branches,
-        "lease": None if head is None else head.lease,
-    }
+def _plain(one: Listed) -> dict[str, Any]:
+    names = ("revision", "messages", "nodes", "branches", "lease")
+    return {"session": one.session, **{name: getattr(one.head, name) for name in names}}
 
 
-def _row(session: Session, head: Head | None) -> tuple[str, ...]:
-    return (
-        visible(session.id),
-        visible(session.user or ""),
-        visible(session.title or ""),
-        str(0 if head is None else head.messages),
-        str(0 if head is None else head.revision),
-        moment(session.updated_us),
-        state_of(session, head),
-    )
-
-
-def state_of(session: Session, head: Head | None) -> str:
+def state_of(session: Session, head: Head) -> str:
     """In a word or two: deleted, held, or its own status."""
     if session.deleted_us is not None:
         return "deleted"
-    if head is not None and head.lease is not None:
+    if head.lease is not None:
         return f"held, fence {head.lease.fence}"
     return "" if session.status == "unknown" else session.status
-
-
-run.__name__ = "sessions"

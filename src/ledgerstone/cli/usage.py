@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-import typer
-
 from ledgerstone import Store
 from ledgerstone.cli.failures import CliError
-from ledgerstone.cli.options import AsJson, StoreUrl, Tenant, reading
+from ledgerstone.cli.options import (
+    AsJson,
+    OfSession,
+    OfUser,
+    StoreUrl,
+    Tenant,
+    find_session,
+    option,
+    reading,
+    switch,
+)
 from ledgerstone.cli.output import moment, print_json, print_line, print_table, visible
-from ledgerstone.errors import SessionNotFound
 from ledgerstone.records.stats import BudgetState, UsageSum
 from ledgerstone.records.usage import Cost
 
@@ -26,31 +33,15 @@ _NANO_DIGITS = 9
 
 By = Annotated[
     str,
-    typer.Option(
+    option(
         "--by",
-        metavar="NAMES",
-        help="Groups: model, provider, source, day, user, session, run; several with commas.",
+        "NAMES",
+        "Groups: model, provider, source, day, user, session, run; several with commas.",
     ),
 ]
-OfSession = Annotated[
-    str | None,
-    typer.Option("--session", metavar="ID", help="Only of this session.", show_default=False),
-]
-Children = Annotated[
-    bool, typer.Option("--children", help="With --session: and of those below it.")
-]
-OfUser = Annotated[
-    str | None,
-    typer.Option("--user", metavar="ID", help="Only of this user's sessions.", show_default=False),
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="From this day or time (UTC) on."),
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="Before this day or time (UTC)."),
-]
+Children = Annotated[bool, switch("--children", "With --session: and of those below it.")]
+Since = Annotated[str | None, option("--since", "TIME", "From this day or time (UTC) on.")]
+Until = Annotated[str | None, option("--until", "TIME", "Before this day or time (UTC).")]
 
 
 def run(
@@ -73,8 +64,8 @@ def run(
         raise CliError("--children needs --session: whose children?")
     first, last = _time(since, "--since"), _time(until, "--until")
     with reading(store, tenant) as opened:
-        if session is not None and not children and opened.sessions.get(session) is None:
-            raise SessionNotFound(session)
+        if session is not None and not children:
+            find_session(opened, session)
         sums = opened.usage.summary(
             by=by, session=session, user=user, since=first, until=last, include_children=children
         )
@@ -119,7 +110,7 @@ def _print_sums(sums: Sequence[UsageSum]) -> None:
 
 
 def _group(one: UsageSum) -> list[str]:
-    return ["-" if value is None else visible(value) for value in one.by.values()]
+    return ["-" if value is None else value for value in one.by.values()]
 
 
 def _counts(one: UsageSum) -> tuple[str, ...]:
@@ -156,7 +147,7 @@ def _draw(sums: Sequence[UsageSum]) -> None:
     if len(sums) < 2:
         return
     amounts, title = _amounts(sums)
-    labels = ["  ".join(_group(one)) for one in sums]
+    labels = [visible("  ".join(_group(one))) for one in sums]
     width = max(len(label) for label in labels)
     print_line()
     print_line(title, "dim")
@@ -203,8 +194,8 @@ def _print_budgets(budgets: Sequence[BudgetState]) -> None:
 def _budget_rows(one: BudgetState) -> list[tuple[str, ...]]:
     """A line per limit."""
     budget, rows = one.budget, []
-    subject = f"{budget.scope} {visible(budget.subject)}" if budget.subject else budget.scope
-    head = (visible(budget.id), subject, budget.period, budget.mode, moment(one.since_us)[:10])
+    subject = f"{budget.scope} {budget.subject}" if budget.subject else budget.scope
+    head = (budget.id, subject, budget.period, budget.mode, moment(one.since_us)[:10])
     limits: list[tuple[int, int, str]] = []
     if budget.cost_nano is not None:
         limits.append((budget.cost_nano, one.spent_nano, budget.currency))
@@ -220,6 +211,3 @@ def _budget_rows(one: BudgetState) -> list[tuple[str, ...]]:
 
 def _amount(value: int, currency: str) -> str:
     return money(Cost(value, currency)) if currency else f"{value:,} tokens"
-
-
-run.__name__ = "usage"

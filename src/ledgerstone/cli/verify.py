@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
+from msgspec.structs import asdict
 
 from ledgerstone import Store
 from ledgerstone.cli.failures import DEFECTS
-from ledgerstone.cli.options import AsJson, BlobsUrl, StoreUrl, reading
-from ledgerstone.cli.output import plural, print_json, print_line, print_table, visible
+from ledgerstone.cli.options import (
+    AsJson,
+    BlobsUrl,
+    OneTenant,
+    StoreUrl,
+    argument,
+    find_session,
+    reading,
+    switch,
+)
+from ledgerstone.cli.output import (
+    Columns,
+    plural,
+    print_items,
+    print_json,
+    print_line,
+    progress_bar,
+    visible,
+)
 from ledgerstone.errors import SessionNotFound
-from ledgerstone.records.reports import Verified
+from ledgerstone.records.reports import Defect, Verified
 
 EXAMPLE = "Example: ledgerstone verify --store agent.db"
-HEADERS = ("TENANT", "SESSION", "DEFECT", "WHERE", "DETAIL")
+FOUND: Columns[tuple[str, Defect]] = {
+    "TENANT": lambda row: row[0],
+    "SESSION": lambda row: row[1].session,
+    "DEFECT": lambda row: row[1].kind,
+    "WHERE": lambda row: row[1].where,
+    "DETAIL": lambda row: row[1].detail,
+}
 
-Only = Annotated[
-    str | None,
-    typer.Argument(metavar="[SESSION]", help="Only this session.", show_default=False),
-]
-Whose = Annotated[
-    str | None,
-    typer.Option("--tenant", metavar="NAME", help="Only this tenant.", show_default="all tenants"),
-]
-Bytes = Annotated[bool, typer.Option("--bytes", help="Also read the bytes of every blob.")]
+Only = Annotated[str | None, argument("[SESSION]", "Only this session.")]
+Bytes = Annotated[bool, switch("--bytes", "Also read the bytes of every blob.")]
 
 
 def run(
@@ -34,7 +50,7 @@ def run(
     *,
     store: StoreUrl = None,
     blobs: BlobsUrl = None,
-    tenant: Whose = None,
+    tenant: OneTenant = None,
     read_bytes: Bytes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,23 +65,18 @@ def run(
             name: _verify(opened, name, session, whole=name == names[0], read_bytes=read_bytes)
             for name in names
         }
-    defects = [(name, defect) for name, one in found.items() for defect in one.defects]
+    defects = [(name, one) for name, report in found.items() for one in report.defects]
     counted = _sum(list(found.values()), read_bytes)
     if as_json:
-        listed = [
-            {"tenant": name, "session": d.session, "kind": d.kind, "where": d.where,
-             "detail": d.detail}
-            for name, d in defects
-        ]  # fmt: skip
+        listed = [{"tenant": name, **asdict(one)} for name, one in defects]
         print_json({**counted, "ok": not defects, "defects": listed})
     else:
         checked = ", ".join(plural(count, noun[:-1]) for noun, count in counted.items())
         verdict = plural(len(defects), "defect") if defects else "no defects"
         print_line(f"checked {checked}: {verdict}", "bold red" if defects else "green")
         if defects:
-            rows = [(name, d.session, d.kind, d.where, d.detail) for name, d in defects]
-            print_table(HEADERS, [tuple(map(visible, row)) for row in rows])
-            if any(d.kind != "copy" for _, d in defects):
+            print_items(FOUND, defects)
+            if any(one.kind != "copy" for _, one in defects):
                 print_line("nothing was changed; restore these sessions from a copy of the store")
     raise typer.Exit(DEFECTS if defects else 0)
 
@@ -87,22 +98,15 @@ def _verify(
     store: Store, tenant: str, session: str | None, *, whole: bool, read_bytes: bool
 ) -> Verified:
     handle = store.for_tenant(tenant)
-    if session is not None and handle.sessions.get(session) is None:
-        raise SessionNotFound(session)
-    waiting = Console(stderr=True)
-    with Progress(console=waiting, transient=True, disable=not waiting.is_terminal) as bar:
-        task = bar.add_task(f"verifying {visible(tenant)}", total=None)
+    if session is not None:
+        find_session(handle, session)
+    title = f"verifying {visible(tenant)}"
+    with progress_bar(title) as show:
         return handle.admin.verify(
-            session,
-            whole=whole,
-            blobs=read_bytes,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            session, whole=whole, blobs=read_bytes, progress=partial(show, title)
         )
 
 
 def _sum(found: list[Verified], read_bytes: bool) -> dict[str, int]:
     names = ("sessions", "turns", "nodes", "values", *(["blobs"] if read_bytes else []))
     return {name: sum(getattr(one, name) for one in found) for name in names}
-
-
-run.__name__ = "verify"

@@ -40,6 +40,31 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         return self.finished and self.payments == 1 and bool(self.approved_by) and not wrong
 
 
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the demo proved, as `--json` prints it: what the audit found, and how it came."""
+
+    acknowledged: int
+    lost: int
+    doubled: int
+    ok: bool
+    session: str
+    store: str | None
+    killed_pid: int
+    killed_by: str
+    draft_characters: int
+    draft_kept: bool
+    fences: tuple[int, int]
+    takeover_s: float
+    fenced: bool
+    approved_by: str
+    payments: int
+    finished: bool
+    drafts_left: int
+    unexpected: int
+    defects: list[str]
+    seconds: float
+
+
 def audit(store: Store, session: str, turns: Sequence[Acknowledged]) -> Audit:
     """Read everything back: each turn and each of its messages must be there exactly once."""
     stored_turns = Counter(info.turn for info in store.turns.list(session))

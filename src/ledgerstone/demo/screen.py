@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from ledgerstone.demo.stage import APPROVER, Left, Report, Show, Summary
+from ledgerstone.cli.output import plural
+from ledgerstone.demo.audit import Summary
+from ledgerstone.demo.worker import Report
+from ledgerstone.records.recovery import Recovery
 from ledgerstone.records.tickets import Ticket
 
+APPROVER = "ada"
 NAME_CHARS = 9
 MARK_CHARS = 9
 KIND_CHARS = 8
@@ -34,45 +37,32 @@ INTRO = (
 class Screen:
     """Lines on a console; without a terminal they are plain and nothing moves."""
 
-    def __init__(self, console: Console, place: str) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._place = place
         self._live: Live | None = None
         self._speaker = ""
 
-    def show(self) -> Show:
-        return Show(self.started, self.said, self.killed, self.found, self.approved)
-
-    def __enter__(self) -> Screen:
+    def opening(self, place: str) -> None:
+        """What is going to happen, and where."""
         self._console.print("Ledgerstone demo", style="bold")
         for sentence in INTRO:
             self._console.print(sentence, style="dim")
-        self._console.print(f"Everything is kept in {self._place}", style="dim", soft_wrap=True)
-        return self
+        self._console.print(f"Everything is kept in {place}", style="dim", soft_wrap=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._still()
-
-    def started(self, name: str, pid: int) -> None:
-        who, _, revived = name.partition(", ")
+    def started(self, name: str, pid: int, *, revived: bool) -> None:
         what = "a process again: revived" if revived else "a process"
-        self._line(who, "starts", f"{what}, pid {pid}")
+        self._line(name, "starts", f"{what}, pid {pid}")
 
     def said(self, name: str, report: Report, turns: int) -> None:
         """One report of a worker."""
         if report.event == "token":
             self._grow(name, report.text)
         elif report.event == "turn":
-            self._still()
+            self.still()
             kind, text = _message(report)
             self._line(name, f"saved {turns:>2}", text, "green", kind)
         elif report.event in _NOTICES:
-            self._still()
+            self.still()
             mark, text, style = _NOTICES[report.event]
             self._line(name, mark, text.format(r=report, n=len(report.text)), style)
         elif report.lease is not None:
@@ -86,21 +76,22 @@ class Screen:
 
     def killed(self, name: str, pid: int, text: str) -> None:
         """The end of a worker in the middle of a word."""
-        self._still()
+        self.still()
         self._line(name, "writing", text, "yellow", "answer")
         self._line(name, "KILLED", f"kill -9 {pid}, in the middle of the turn", "bold red")
 
-    def found(self, left: Left) -> None:
+    def found(self, left: Recovery) -> None:
         """What is on the disk after the kill."""
-        self._line("store", "holds", f"{left.turns} turns, all of them acknowledged")
-        if left.draft:
-            kept = f"the first {len(left.draft)} characters of the unfinished answer, as a draft"
+        self._line("store", "holds", f"{left.revision} turns, all of them acknowledged")
+        if left.drafts:
+            length = len(left.drafts[0].text)
+            kept = f"the first {length} characters of the unfinished answer, as a draft"
             self._line("store", "holds", kept)
         if left.lease is not None:
             owner = f"worker 1, fence {left.lease.fence}"
             self._line("store", "holds", f"the lease of {owner}, until it runs out")
 
-    def closing(self, summary: Summary, kept_at: str | None) -> None:
+    def closing(self, summary: Summary) -> None:
         """What was read back, and the count, which is the last line."""
         found = plural(len(summary.defects), "defect") if summary.defects else "no defects"
         self._line("check", "reads", f"the store back: verify finds {found}")
@@ -112,14 +103,17 @@ class Screen:
         fenced = "was fenced" if summary.fenced else "was NOT fenced"
         wrote = plural(summary.unexpected, "turn") if summary.unexpected else "nothing"
         self._line("check", "counts", f"the revived worker {fenced} and wrote {wrote}")
-        if kept_at is not None:
-            place = shlex.quote(kept_at)
+        if summary.store is not None:
+            place = shlex.quote(summary.store)
             self._line("check", "kept", f"ledgerstone tree {summary.session} --store {place}")
         else:
             self._line("check", "removed", "the store; --keep leaves it there to be looked at")
         self._console.print()
         style = "bold green" if summary.ok else "bold red"
-        self._console.print(verdict(summary), style=style, highlight=False)
+        counts = (
+            f"{name} {getattr(summary, name)}" for name in ("acknowledged", "lost", "doubled")
+        )
+        self._console.print(", ".join(counts), style=style, highlight=False)
 
     def _line(self, who: str, mark: str, text: str, style: str = "", kind: str = "") -> None:
         """One event; in a terminal, long words go on below where they began."""
@@ -155,19 +149,11 @@ class Screen:
             self._live.start()
         self._live.update(line, refresh=True)
 
-    def _still(self) -> None:
+    def still(self) -> None:
+        """Nothing moves any more."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def verdict(summary: Summary) -> str:
-    """The last line."""
-    return f"acknowledged {summary.acknowledged}, lost {summary.lost}, doubled {summary.doubled}"
 
 
 _NOTICES = {

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from ledgerstone import Message, Store
+from ledgerstone import Store
 from ledgerstone.clock import US_PER_S, SystemClock
 from ledgerstone.demo.script import (
     APPROVED_TOOL,
@@ -48,10 +47,26 @@ class Orders(msgspec.Struct, frozen=True):
     stall: bool = False
 
 
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a worker; which fields it has depends on the event."""
+
+    event: str
+    text: str = ""
+    kind: str = ""
+    tool: str = ""
+    data: Any = None
+    turn: str = ""
+    messages: tuple[str, ...] = ()
+    lease: Lease | None = None
+    fence: int = 0
+    left_s: float = 0.0
+    yours: int = 0
+    current: int = 0
+
+
 def report(event: str, **fields: Any) -> None:
     """One line for the stage."""
-    line = msgspec.json.encode({"event": event, **fields})
-    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.write(msgspec.json.encode(Report(event, **fields)) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -100,7 +115,7 @@ def ask(store: Store, lease: Held, step: Step, orders: Orders) -> str:
     turn.assistant([call_of(step)], model=MODEL, finish_reason="tool_calls")
     ticket = turn.ask(step.call_id, reason="it costs money", expires_s=86400)
     acknowledge(turn.commit(release=True), step)
-    report("asks", ticket=ticket.id, tool=step.tool)
+    report("asks")
     return ticket.id
 
 
@@ -186,17 +201,12 @@ def acknowledge(answer: TurnCommitted, step: Step) -> None:
     report(
         "turn",
         turn=answer.turn,
-        revision=answer.revision,
-        messages=[message.id for message in answer.messages],
+        messages=tuple(message.id for message in answer.messages),
         kind=step.kind,
         tool=step.tool,
-        text=spoken(answer.messages),
+        text="".join(message.text for message in answer.messages),
         data=step.data,
     )
-
-
-def spoken(messages: Sequence[Message]) -> str:
-    return "".join(message.text for message in messages)
 
 
 def insist(store: Store, lease: Lease) -> None:
@@ -207,7 +217,7 @@ def insist(store: Store, lease: Lease) -> None:
     try:
         answer = turn.commit()
     except Fenced as fenced:
-        report("fenced", yours=fenced.yours, current=fenced.current, text=str(fenced))
+        report("fenced", yours=fenced.yours, current=fenced.current)
     else:
         acknowledge(answer, Step("answer"))
 

@@ -6,7 +6,7 @@ on every backend and they differ in speed only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from ledgerstone.records.embeddings import Space, VectorRow
@@ -24,7 +24,7 @@ class VectorIndex(Protocol):
         """Add rows, or replace those of the same kind and id."""
         ...
 
-    def keep(self, names: Collection[tuple[str, str]]) -> None:
+    def keep(self, names: Set[tuple[str, str]]) -> None:
         """Drop every row whose kind and id is not among these."""
         ...
 

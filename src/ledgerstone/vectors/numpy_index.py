@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 import numpy
 from msgspec.structs import replace
@@ -19,15 +19,6 @@ _GROWTH = 1.5
 _PLAIN = (1e-12, 1e12)
 
 _STORED = numpy.dtype("<f4")
-
-
-class NumpyEngine:
-    """Makes indexes on numpy."""
-
-    name = "numpy"
-
-    def index(self, dimension: int) -> NumpyIndex:
-        return NumpyIndex(dimension)
 
 
 class NumpyIndex:
@@ -64,10 +55,9 @@ class NumpyIndex:
             places.append(place)
         self._fill(places, [row.vector for row in latest.values()])
 
-    def keep(self, names: Collection[tuple[str, str]]) -> None:
+    def keep(self, names: Set[tuple[str, str]]) -> None:
         """Drop every row whose kind and id is not among these."""
-        kept = names if isinstance(names, set | frozenset) else set(names)
-        for name in [name for name in self._places if name not in kept]:
+        for name in [name for name in self._places if name not in names]:
             self._drop(name)
 
     def ranked(self, query: Sequence[float], first: int, accept: Accept) -> Ranked:

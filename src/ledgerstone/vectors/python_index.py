@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from operator import mul
 
 from ledgerstone.ports.vectors import Accept
@@ -13,15 +13,6 @@ from ledgerstone.rules.vectors import norm, unpack
 from ledgerstone.vectors.ranking import Ranked, Rough, margin, ranked
 
 _UNIT = 2.0**-53
-
-
-class PythonEngine:
-    """Makes indexes in plain Python."""
-
-    name = "python"
-
-    def index(self, dimension: int) -> PythonIndex:
-        return PythonIndex(dimension)
 
 
 class PythonIndex:
@@ -42,10 +33,9 @@ class PythonIndex:
             scale = 1.0 / length if length else 0.0
             self._rows[row.kind, row.id] = (row, values, scale)
 
-    def keep(self, names: Collection[tuple[str, str]]) -> None:
+    def keep(self, names: Set[tuple[str, str]]) -> None:
         """Drop every row whose kind and id is not among these."""
-        kept = names if isinstance(names, set | frozenset) else set(names)
-        self._rows = {name: row for name, row in self._rows.items() if name in kept}
+        self._rows = {name: row for name, row in self._rows.items() if name in names}
 
     def ranked(self, query: Sequence[float], first: int, accept: Accept) -> Ranked:
         """Accepted rows with their cosine, best first, ties by id."""

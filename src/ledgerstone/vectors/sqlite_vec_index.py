@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -24,15 +24,6 @@ _SPARE = 32
 @cache
 def _texts() -> dict[str, str]:
     return {one.name: one.text for _, text in sql_files("vectors") for one in parse(text)}
-
-
-class SqliteVecEngine:
-    """Makes indexes on sqlite-vec."""
-
-    name = "sqlite-vec"
-
-    def index(self, dimension: int) -> SqliteVecIndex:
-        return SqliteVecIndex(dimension)
 
 
 class SqliteVecIndex:
@@ -76,10 +67,9 @@ class SqliteVecIndex:
             self._zero.add(place)
             self._database.execute(_texts()["drop_place"], (place,))
 
-    def keep(self, names: Collection[tuple[str, str]]) -> None:
+    def keep(self, names: Set[tuple[str, str]]) -> None:
         """Drop every row whose kind and id is not among these."""
-        kept = names if isinstance(names, set | frozenset) else set(names)
-        gone = [name for name in self._places if name not in kept]
+        gone = [name for name in self._places if name not in names]
         with self._database:
             for name in gone:
                 place = self._places.pop(name)

@@ -15,6 +15,7 @@ from ledgerstone import Quota, Store
 from ledgerstone.adapters.adk import LedgerArtifactService, LedgerSessionService, store_id
 from ledgerstone.errors import InvalidValue, QuotaExceeded
 from tests.adapters.adk.scripted import KEY, on, run
+from tests.adapters.conftest import decided_by_the_adapter
 
 HERE: dict[str, Any] = {**KEY, "session_id": "s"}
 BYTES = types.Part.from_bytes(data=b"\x00\xff", mime_type="image/png")
@@ -177,6 +178,7 @@ def test_refusals(adapter_store: Store) -> None:
         run(service.save_artifact(**HERE, filename="g", artifact=TEXT))
 
 
+@decided_by_the_adapter
 @pytest.mark.parametrize(
     ("app", "user", "field"),
     [

@@ -20,6 +20,7 @@ from ledgerstone.errors import (
     InvalidValue,
     LeafMoved,
 )
+from tests.adapters.conftest import decided_by_the_adapter
 from tests.adapters.langgraph.graphs import chat, programmable, thread
 from tests.adapters.langgraph.puts import checkpoint, put, values
 
@@ -316,6 +317,7 @@ def test_a_thread_that_came_with_texts_for_versions_goes_on(adapter_store: Store
     assert len(values(saver, thread("t"))["messages"]) == 26
 
 
+@decided_by_the_adapter
 @pytest.mark.parametrize(
     "versions",
     [

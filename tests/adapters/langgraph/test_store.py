@@ -26,7 +26,7 @@ from langgraph.store.sqlite import SqliteStore
 from ledgerstone import Store
 from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.errors import InvalidValue, Misuse, NotSupported
-from tests.adapters.conftest import opened
+from tests.adapters.conftest import decided_by_the_adapter, opened
 from tests.adapters.langgraph.embeddings import DIMS, aembed, embed, index, names
 
 
@@ -180,6 +180,7 @@ def test_filters_may_name_infinity(
     assert found[0] == found[1]
 
 
+@decided_by_the_adapter
 @pytest.mark.parametrize(
     ("op", "field"),
     [

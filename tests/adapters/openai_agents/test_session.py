@@ -27,7 +27,7 @@ from ledgerstone.errors import (
 from ledgerstone.records.executions import Execution
 from ledgerstone.records.messages import Message
 from ledgerstone.records.parts import Image
-from tests.adapters.conftest import opened
+from tests.adapters.conftest import decided_by_the_adapter, opened
 
 ASK = {"role": "user", "content": "Oslo?"}
 SAY = {"role": "assistant", "content": [{"type": "output_text", "text": "9:40"}], "type": "message"}
@@ -115,6 +115,7 @@ def test_what_can_not_be_stored_is_named(adapter_store: Store, items: Any, path:
     assert asyncio.run(session.get_items()) == []
 
 
+@decided_by_the_adapter
 @pytest.mark.parametrize(
     ("options", "field"),
     [

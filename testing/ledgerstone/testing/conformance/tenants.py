@@ -302,7 +302,10 @@ class TestTenantsOfWhatIsKept:
     def test_no_method_is_missing_here(self, backend: Bed) -> None:
         """A new method says first what a stranger gets."""
         known = {name.partition(" ")[0] for name in (*FOREIGN, *OLDER)} | BUILT_ON
-        spaces = {**vars(backend.store), "session": backend.store.session("s")}
+        spaces = {
+            name: getattr(backend.store, name) for name in type(backend.store).__annotations__
+        }
+        spaces["session"] = backend.store.session("s")
         there = {
             f"{namespace}.{name}"
             for namespace, found in spaces.items()

@@ -18,7 +18,7 @@ from ledgerstone.rules.vectors import FLOAT_BYTES
 Found = list[tuple[float, VectorRow]]
 
 
-class Followed:
+class SpaceIndex:
     """The rows of one space, each kind in an index of its own."""
 
     def __init__(self, engine: VectorEngine) -> None:
