@@ -16,10 +16,10 @@ import msgspec
 from ledgerstone.engines.file.disk import mapped
 from ledgerstone.engines.file.folder import ABOUT, BLOBS, LOCK
 from ledgerstone.engines.file.urls import folder_path, is_folder
+from ledgerstone.engines.sqlite.backup import alone_with
+from ledgerstone.engines.sqlite.backup import put_in_place as put_file_in_place
 from ledgerstone.engines.sqlite.connection import flush_folder
 from ledgerstone.engines.sqlite.marks import APPLICATION_ID, HEADER_BYTES
-from ledgerstone.engines.sqlite.restore import alone_with
-from ledgerstone.engines.sqlite.restore import put_in_place as put_file_in_place
 from ledgerstone.errors import Busy, InvalidValue
 
 PARTIAL_END = ".partial"

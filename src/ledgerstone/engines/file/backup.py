@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.engines.file.closed import CLOSED, Closed
 from ledgerstone.engines.file.disk import Disk, append_all, let_go
 from ledgerstone.engines.file.folder import ABOUT, Folder
 from ledgerstone.engines.file.journal import SESSIONS, Journal, journal_name
 from ledgerstone.engines.file.lines import STORE
 from ledgerstone.engines.file.recovery import Loaded
+from ledgerstone.engines.file.snapshot import CLOSED, Closed
 from ledgerstone.ports.backend import Progress
 
 

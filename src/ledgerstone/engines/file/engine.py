@@ -18,7 +18,6 @@ from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.file.cleaning import Cleaned, clean
-from ledgerstone.engines.file.closed import CLOSED, write_closed
 from ledgerstone.engines.file.disk import append_all, from_os, let_go, mapped
 from ledgerstone.engines.file.folder import SNAPSHOT, TORN_END, Folder
 from ledgerstone.engines.file.journal import Journal, journal_name, journal_path, scan
@@ -26,7 +25,12 @@ from ledgerstone.engines.file.lines import STORE, Line, encode_line
 from ledgerstone.engines.file.plan import ERASING, Plan, as_base, plan
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.file.replay import mentions_of
-from ledgerstone.engines.file.snapshot import Snapshot, encode_snapshot
+from ledgerstone.engines.file.snapshot import (
+    CLOSED,
+    Snapshot,
+    encode_snapshot,
+    write_closed,
+)
 from ledgerstone.errors import (
     Corrupt,
     InvalidValue,

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ledgerstone.engines.file.disk import Disk, append_all, let_go, mapped
-from ledgerstone.engines.file.entry import enter
+from ledgerstone.engines.file.disk import Disk, append_all, enter, let_go, mapped
 from ledgerstone.engines.file.journal import SESSIONS, STORE_JOURNAL, journal_name, journal_number
 from ledgerstone.engines.file.lines import STORE, VERSION
 from ledgerstone.errors import Busy, NotADatabase, ReadOnly, SchemaTooNew

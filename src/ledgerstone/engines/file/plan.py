@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ledgerstone.commands import Command
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.sessions import PurgeSession
+from ledgerstone.commands.transfer import Chunk, ImportRows
 from ledgerstone.commands.usage import DeleteUsage
 from ledgerstone.commands.work import TakeWork
 from ledgerstone.engines.file.codec import Keys, put_of
@@ -26,6 +28,7 @@ from ledgerstone.engines.file.journal import Journal
 from ledgerstone.engines.file.lines import STORE, VERSION, Line, Part, time_text
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.memory.rows import Change, Given
+from ledgerstone.rules import transfer
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS
 from ledgerstone.tables.usage import BUDGETS
@@ -33,6 +36,9 @@ from ledgerstone.tables.work import READY
 
 ERASING = (VacuumSession, DeleteUsage)
 """What they take away must leave the disk too."""
+_OWNED = ("turns", "attachments", "artifacts", "evidence")
+"""Tables of a tenant whose rows begin with what decides about their journal."""
+_OF_A_SESSION = {table.name for table in (transfer.SESSIONS, *transfer.OF_A_SESSION)}
 
 
 class Plan(msgspec.Struct):
@@ -236,3 +242,17 @@ def _rows(changes: Iterable[Change]) -> dict[str, Any]:
             gone.setdefault(table.name, []).append(key)
     put = put_of((table, row) for table, _, row in changes if row is not None)
     return {"put": put, "gone": gone}
+
+
+def split_import(command: ImportRows) -> Iterator[ImportRows]:
+    """The same rows in the same order, those of one journal at a time: a line is of one."""
+    chunks = (piece for chunk in command.chunks if chunk.rows for piece in transfer.by_owner(chunk))
+    for _, group in groupby(chunks, key=_owner):
+        yield ImportRows(tenant=command.tenant, chunks=tuple(group))
+
+
+def _owner(chunk: Chunk) -> tuple[str, Any]:
+    """Chunks of one owner may stand in one line: those of a session, or of the store."""
+    if chunk.table in _OF_A_SESSION:
+        return "session", chunk.rows[0][0]
+    return (chunk.table, chunk.rows[0][0]) if chunk.table in _OWNED else ("store", None)

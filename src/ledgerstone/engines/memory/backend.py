@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
-from ledgerstone.engines.changes import Changes
+from ledgerstone.engines.changes import Changes, WaitingForChanges
 from ledgerstone.engines.memory.engine import MemoryEngine
 from ledgerstone.errors import NotSupported, StoreClosed
 from ledgerstone.ports.backend import Progress
@@ -30,7 +30,7 @@ def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
     return MemoryBackend(clock)
 
 
-class MemoryBackend:
+class MemoryBackend(WaitingForChanges):
     """Every command and every group of queries runs alone, in the caller's thread.
 
     `engine`: another one that keeps its rows in this process (docs/engines.md).
@@ -72,20 +72,6 @@ class MemoryBackend:
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """The same, without a thread."""
         return self.read(queries)
-
-    def changed(self, seen: int, timeout_s: float) -> int:
-        """Wait for a commit; nobody else can make one."""
-        self._look()
-        number = self._changes.wait(seen, timeout_s)
-        self._look()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        """The same on an event loop."""
-        self._look()
-        number = await self._changes.await_(seen, timeout_s)
-        self._look()
-        return number
 
     def tenants(self) -> list[str]:
         """The tenants that have sessions."""
@@ -132,7 +118,7 @@ class MemoryBackend:
             )
         return self._lock
 
-    def _look(self) -> None:
+    def _check_usable(self) -> None:
         self._opened()
         self._check_open()
 

@@ -14,8 +14,8 @@ import apsw
 import msgspec
 
 from ledgerstone.clock import monotonic_s
+from ledgerstone.engines.sqlite.invalid_rows import find_damage
 from ledgerstone.engines.sqlite.lock import FILE_MODE
-from ledgerstone.engines.sqlite.misfits import find_damage
 from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.errors import (
     BackendError,
@@ -211,7 +211,7 @@ def from_driver(error: Exception, path: str) -> LedgerstoneError:
 
 FOREIGN = (apsw.Error, OSError, UnicodeError, msgspec.DecodeError, json.JSONDecodeError)
 """What the driver, the system and the decoding of stored values raise. Whatever else comes out of a
-handler is a defect of our own, and stays what it is (misfits.py looks twice)."""
+handler is a defect of our own, and stays what it is (invalid_rows.py looks twice)."""
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:
