@@ -24,8 +24,8 @@ from ledgerstone.engines.file.disk import Disk, mapped
 from ledgerstone.engines.file.engine import FileEngine
 from ledgerstone.engines.file.folder import BLOBS, SNAPSHOT, TORN_END, Folder
 from ledgerstone.engines.file.homes import number_of
+from ledgerstone.engines.file.journal_writes import split_import
 from ledgerstone.engines.file.lines import VERSION, time_text
-from ledgerstone.engines.file.plan import split_import
 from ledgerstone.engines.file.recovery import load
 from ledgerstone.engines.file.verify import StoreLines, check_session, check_store
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable

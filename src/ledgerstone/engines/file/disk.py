@@ -12,7 +12,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from ledgerstone.errors import InvalidValue, LedgerstoneError, ReadOnly, StorageFull, Unavailable
@@ -159,6 +159,18 @@ def append_all(disk: Disk, file: int, data: bytes) -> None:
         if taken <= 0:
             raise OSError(errno.EIO, "nothing was written")
         view = view[taken:]
+
+
+def write_new(disk: Disk, folder: int, name: str, data: Iterable[bytes]) -> None:
+    """A new file for its owner alone, flushed; OSError, and perhaps a part of it, otherwise."""
+    file = disk.create(folder, name)
+    try:
+        disk.close_to_others(file)
+        for piece in data:
+            append_all(disk, file, piece)
+        disk.sync(file)
+    finally:
+        disk.close(file)
 
 
 def let_go(disk: Disk, descriptor: int) -> None:

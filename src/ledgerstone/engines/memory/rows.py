@@ -25,7 +25,7 @@ class Change(NamedTuple):
     row: Any
 
 
-class Given(NamedTuple):
+class LastNumbers(NamedTuple):
     """The last number of a session, and the last key of each serial table."""
 
     number: int
@@ -81,12 +81,12 @@ class MemoryRows:
         return list(self._find_range(Range(index, prefix)))
 
     @property
-    def given(self) -> Given:
+    def given(self) -> LastNumbers:
         """The numbers and serial keys that were given out last."""
-        return Given(self._last_number, dict(self._last_serials))
+        return LastNumbers(self._last_number, dict(self._last_serials))
 
     @given.setter
-    def given(self, last: Given) -> None:
+    def given(self, last: LastNumbers) -> None:
         self._last_number, self._last_serials = last.number, dict(last.serials)
 
     def _find_range(self, wanted: Range[Any]) -> Iterator[Any]:

@@ -68,13 +68,10 @@ class Reader:
         """Let the connection go."""
         self.connection.close()
 
-    def damage(self, query: Any, now_us: int) -> Corrupt | None:
-        """The damaged row that made a query fail; None when it was a defect of our own."""
-        return damage_under(self.connection, query, now_us)
-
 
 def damage_under(connection: apsw.Connection, command: Any, now_us: int) -> Corrupt | None:
-    """The damaged row that a command or query trips over, in the transaction that is open."""
+    """The damaged row that a command or query trips over, in the transaction that is open; None
+    when it fails by a defect of our own."""
     handler = HANDLERS[type(command)]
     tx = Tx(SqliteRows(connection), now_us)
     return find_damage(connection, lambda: run_now(handler(tx, command)))

@@ -22,7 +22,7 @@ from ledgerstone.engines.changes import WaitingForChanges
 from ledgerstone.engines.reader_threads import ReaderThreads
 from ledgerstone.engines.session_lists import count_sessions, list_sessions
 from ledgerstone.engines.sqlite.changes import SqliteChanges
-from ledgerstone.engines.sqlite.connection import FOREIGN, Reader
+from ledgerstone.engines.sqlite.connection import FOREIGN, Reader, damage_under
 from ledgerstone.engines.sqlite.verify import verify_session, verify_store
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.errors import LedgerstoneError, NotSupported, StoreClosed
@@ -168,7 +168,7 @@ def _answer(tx: Reader, query: Query[Any], now_us: int) -> Any:
     except (LedgerstoneError, *FOREIGN):
         raise
     except Exception as error:
-        if (damage := tx.damage(query, now_us)) is None:
+        if (damage := damage_under(tx.connection, query, now_us)) is None:
             raise
         raise damage from error
 
