@@ -11,7 +11,7 @@ import pytest
 
 from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.engines.sqlite.rows import statements_of
-from ledgerstone.engines.sqlite.statements import Shape
+from ledgerstone.engines.statements import Shape
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.table import Index, Table

@@ -143,7 +143,6 @@ class FileBackend(WaitingForChanges):
         return await answered
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """Answer all queries from one snapshot."""
         self._check_usable()
         if any(isinstance(query, _VERIFYING) for query in queries):
             # The journal must stand still while it is compared with the tables.
@@ -158,7 +157,6 @@ class FileBackend(WaitingForChanges):
         return self.read(queries)
 
     def tenants(self) -> list[str]:
-        """The tenants that have anything."""
         self._check_usable()
         with self._engine.tables:
             return run_now(list_tenants(Tx(self._books.rows, self._clock.now_us())))

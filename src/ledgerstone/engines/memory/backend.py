@@ -10,11 +10,16 @@ from typing import Any, TypeVar
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
 from ledgerstone.engines.changes import Changes, WaitingForChanges
-from ledgerstone.engines.memory.engine import MemoryEngine
+from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.errors import NotSupported, StoreClosed
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import Handler
+from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.ports.engine import Engine
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
 
@@ -28,6 +33,47 @@ def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
     if durability not in (None, DURABILITY):
         raise NotSupported(f"durability {durability!r}", "memory", "nothing here is on disk")
     return MemoryBackend(clock)
+
+
+class MemoryEngine:
+    """One command at a time; the caller holds the lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.rows = MemoryRows()
+        self.changed = False
+        """Whether the last command wrote anything."""
+
+    def write(self, command: Command[Any]) -> Any:
+        """Carry the command out, all of it or nothing."""
+        handler = _handler_of(command)
+        tx = Tx(self.rows, self._clock.now_us())
+        self.changed = False
+        answer = run_now(handler(tx, command))
+        self.changed = tx.changed
+        if tx.changed:
+            self.rows.place(self.rows.changes(tx))
+        return answer
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries as of one moment."""
+        tx = Tx(self.rows, self._clock.now_us())
+        return [run_now(_handler_of(query)(tx, query)) for query in queries]
+
+    def tenants(self) -> list[str]:
+        """The tenants that have anything."""
+        return run_now(list_tenants(Tx(self.rows, self._clock.now_us())))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {table.name: len(rows) for table, rows in self.rows.tables.items()}
+
+
+def _handler_of(asked: Command[Any] | Query[Any]) -> Handler[Any, Any]:
+    handler = HANDLERS.get(type(asked))
+    if handler is None:
+        raise NotSupported(type(asked).__name__, "memory")
+    return handler
 
 
 class MemoryBackend(WaitingForChanges):
@@ -51,7 +97,6 @@ class MemoryBackend(WaitingForChanges):
         )
 
     def write(self, command: Command[A]) -> A:
-        """Carry the command out, all of it or nothing."""
         with self._opened():
             self._check_open()
             answer: A = self._engine.write(command)
@@ -64,17 +109,14 @@ class MemoryBackend(WaitingForChanges):
         return self.write(command)
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """Answer all queries from one snapshot."""
         with self._opened():
             self._check_open()
             return self._engine.read(queries)
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """The same, without a thread."""
         return self.read(queries)
 
     def tenants(self) -> list[str]:
-        """The tenants that have sessions."""
         with self._opened():
             self._check_open()
             return self._engine.tenants()
@@ -86,7 +128,6 @@ class MemoryBackend(WaitingForChanges):
         return Health(backend="memory", ok=True, durability=DURABILITY, schema=SCHEMA)
 
     def stats(self) -> StoreStats:
-        """The rows of every table."""
         with self._opened():
             self._check_open()
             return StoreStats(counts=self._engine.counts())

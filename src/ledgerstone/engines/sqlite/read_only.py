@@ -41,9 +41,9 @@ from ledgerstone.engines.sqlite.connection import (
     real_path,
     setting,
 )
-from ledgerstone.engines.sqlite.entry import MISFITS, corrupt
+from ledgerstone.engines.sqlite.entry import LOG_MISMATCHES, corrupt
 from ledgerstone.engines.sqlite.lock import refuse_links
-from ledgerstone.engines.sqlite.marks import Log, find_misfit, read_mark
+from ledgerstone.engines.sqlite.marks import Log, find_log_mismatch, read_mark
 from ledgerstone.engines.sqlite.reads import (
     IDLE_READERS_MAX,
     SqliteReads,
@@ -94,7 +94,7 @@ def open_sqlite_read_only(path: str, clock: Clock) -> ReadOnlySqlite:
             "restore a backup (`ledgerstone restore`)"
         )
     with mapped(path):
-        refuse_misfit(path)
+        refuse_log_mismatch(path)
         backend = ReadOnlySqlite(path, clock)
         try:
             backend.check()
@@ -282,7 +282,7 @@ def is_open(path: str) -> bool:
     return False
 
 
-def refuse_misfit(path: str) -> None:
+def refuse_log_mismatch(path: str) -> None:
     """Corrupt when the log and the file do not belong together; for who reads without entering.
 
     Beside a living store the two are looked at again: a checkpoint may be under way.
@@ -291,12 +291,12 @@ def refuse_misfit(path: str) -> None:
     while True:
         mark = read_mark(path)
         with Log(path + "-wal") as log:
-            misfit = find_misfit(mark, log)
+            mismatch = find_log_mismatch(mark, log)
         living = is_open(path)
-        if misfit is None or (misfit == "copy" and living):
+        if mismatch is None or (mismatch == "copy" and living):
             return
         if not living or monotonic_s() > deadline:
-            raise corrupt(path, "log", MISFITS[misfit].format(path=path))
+            raise corrupt(path, "log", LOG_MISMATCHES[mismatch].format(path=path))
         time.sleep(SETTLE_PAUSE_S)
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from ledgerstone.engines.sqlite.statements import MANY_MAX, Statements, quoted
+from ledgerstone.engines.sqlite.statements import MANY_MAX, Statements
+from ledgerstone.engines.statements import quoted
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
 from ledgerstone.tables.transaction import Range, T

@@ -1,7 +1,7 @@
 """The one writer of a process: commands that arrive together share one COMMIT.
 
 Whoever holds the lock carries out everything that waits. A blocking caller does it in its own
-thread when nobody else is at it; the async face hands its commands to one thread. While a group
+thread when nobody else is at it; async callers hand their commands to one thread. While a group
 is being flushed to disk, the next one gathers; nobody waits for a group to fill.
 """
 
