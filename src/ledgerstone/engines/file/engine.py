@@ -20,7 +20,7 @@ from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.file.cleaning import Cleaned, clean
 from ledgerstone.engines.file.disk import append_all, from_os, let_go, mapped
 from ledgerstone.engines.file.folder import SNAPSHOT, TORN_END, Folder
-from ledgerstone.engines.file.journal import Journal, journal_name, journal_path, scan
+from ledgerstone.engines.file.journal import Journal, follow, journal_name, journal_path, scan
 from ledgerstone.engines.file.journal_writes import ERASING, JournalWrite, as_base, journal_write
 from ledgerstone.engines.file.lines import STORE, Line, encode_line
 from ledgerstone.engines.file.recovery import Loaded
@@ -158,19 +158,13 @@ class FileEngine:
             data, found = encode_line(line)
         except UnicodeEncodeError as error:
             raise _unreadable(error) from None
-        end = Journal(line.number, line.tenant, line.session, sum=found, n=line.n, pos=line.pos)
-        if line.number == STORE:
-            end.tenant = end.session = ""
         if made.rewrite:
             self._rewrite(journal.number, [data])
-            end.lines, end.size, end.base = 1, len(data), line.pos
+            end = Journal(line.number)
         else:
             self._append(journal, data)
-            end.lines, end.size, end.base = (
-                journal.lines + 1,
-                journal.size + len(data),
-                journal.base,
-            )
+            end = msgspec.structs.replace(journal)
+        follow(end, line, found, len(data))
         return end
 
     def _append(self, journal: Journal, data: bytes) -> None:
@@ -319,9 +313,8 @@ class FileEngine:
         self._rewrite(journal.number, [data])
         torn = journal_name(journal.number) + TORN_END
         self.folder.remove(self.folder.sessions, torn, quiet=True)
-        self.books.journals[journal.number] = msgspec.structs.replace(
-            journal, lines=1, size=len(data), base=base.pos, sum=journal_sum
-        )
+        end = self.books.journals[journal.number] = Journal(journal.number)
+        follow(end, base, journal_sum, len(data))
 
     def _clean_store(self, made: JournalWrite | None = None, line: Line | None = None) -> Journal:
         """Write the store's journal without what counts no more, and with one line more."""

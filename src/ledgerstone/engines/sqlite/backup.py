@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 import apsw
 
-from ledgerstone.engines.sqlite.connection import Reader, flush_folder, mapped, real_path
+from ledgerstone.engines.sqlite.connection import Reader, flush, mapped, real_path
 from ledgerstone.engines.sqlite.entry import Entry, set_log_aside, write_mark
 from ledgerstone.engines.sqlite.lock import FILE_MODE
 from ledgerstone.engines.sqlite.marks import CLOSED, new_mark
@@ -53,16 +53,7 @@ def copy_pages(tx: Reader, target: str, progress: Progress) -> None:
         stamp(finished)
     finally:
         finished.close()
-    flush_file(target)
-
-
-def flush_file(path: str) -> None:
-    """The content of a file survives a power cut from here on."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    flush(target)
 
 
 def stamp(connection: apsw.Connection) -> None:
@@ -100,5 +91,5 @@ def put_in_place(prepared: str, path: str) -> str | None:
     with suppress(FileNotFoundError):
         os.unlink(path + "-shm")
     os.replace(prepared, path)
-    flush_folder(os.path.dirname(path))
+    flush(os.path.dirname(path))
     return aside

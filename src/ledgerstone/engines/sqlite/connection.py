@@ -125,12 +125,12 @@ def _make_folder(folder: str) -> None:
             os.mkdir(folder, FOLDER_MODE)
         if not os.path.isdir(folder):
             raise FileExistsError(folder)
-        flush_folder(above)
+        flush(above)
 
 
-def flush_folder(folder: str) -> None:
-    """From now on the names in this folder survive a power cut."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def flush(path: str) -> None:
+    """The content of a file, or the names in a folder, survive a power cut from here on."""
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
     finally:

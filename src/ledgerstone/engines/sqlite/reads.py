@@ -86,7 +86,7 @@ def answer(tx: Tx, query: Query[Any]) -> Any:
 
 
 class SqliteReads(WaitingForChanges):
-    """What a store that is only read does as one that is written to does it."""
+    """What a store opened to be written and one opened to be read have in common."""
 
     cursor_key: bytes
     _changes: SqliteChanges
