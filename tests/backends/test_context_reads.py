@@ -12,8 +12,7 @@ import pytest
 from ledgerstone import Store, system, user
 from ledgerstone.clock import ManualClock
 from ledgerstone.commands.context import FindCompaction, ReadContext
-from ledgerstone.engines.memory.backend import MemoryBackend
-from ledgerstone.engines.memory.engine import MemoryEngine
+from ledgerstone.engines.memory.backend import MemoryBackend, MemoryEngine
 from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.handlers.context import find_compaction, read_context
 from ledgerstone.tables.graph import NODES

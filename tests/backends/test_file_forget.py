@@ -22,7 +22,7 @@ from ledgerstone.commands.sessions import CreateSession, PurgeSession, SweepPurg
 from ledgerstone.commands.usage import DeleteUsage, GetStats, ListBudgets, ListUsage, SetBudget
 from ledgerstone.engines.file.backend import FileBackend, open_file
 from ledgerstone.engines.file.engine import FileEngine
-from ledgerstone.engines.memory.rows import Given
+from ledgerstone.engines.memory.rows import LastNumbers
 from ledgerstone.errors import Corrupt, LedgerstoneError, StorageFull
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.stats import Budget
@@ -138,7 +138,7 @@ def test_places_in_the_feed_and_numbers_are_not_given_out_again(path: Path) -> N
     backend.write(PurgeSession(tenant=T, id="b"))
     backend.write(PurgeSession(tenant=T, id="loose"))
     before = backend._books.rows.given
-    assert before == Given(2, {TURNS: 2})
+    assert before == LastNumbers(2, {TURNS: 2})
     for _ in range(2):
         backend.close()
         backend = opened(path)

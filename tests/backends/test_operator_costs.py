@@ -40,12 +40,12 @@ def machine_steps(backend: SqliteBackend) -> int:
         raise AssertionError(f"health asked {work}")
 
     connection.set_progress_handler(count, 1)
-    backend._look = refuse  # type: ignore[method-assign]
+    backend._find_out = refuse  # type: ignore[method-assign]
     try:
         assert backend.health().ok
     finally:
         connection.set_progress_handler(None)
-        del backend._look
+        del backend._find_out
     return steps
 
 

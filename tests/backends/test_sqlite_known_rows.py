@@ -87,7 +87,7 @@ def test_the_newest_place_in_the_feed_is_never_given_out_twice(tmp_path: Path) -
             while backend.write(SweepPurged(tenant="default", limit=100)):
                 pass
             assert backend.read([FeedEnd(tenant="default")]) == [n]
-            assert backend._look(lambda reader: _turns(reader.connection)) == 1
+            assert backend._find_out(lambda reader: _turns(reader.connection)) == 1
         assert store.admin.stats().counts["turns"] == 0
         assert store.admin.verify().ok
 

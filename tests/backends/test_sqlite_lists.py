@@ -21,8 +21,8 @@ from ledgerstone.commands.sessions import (
     SessionFilter,
 )
 from ledgerstone.commands.usage import SummariseUsage
-from ledgerstone.engines.sqlite.backend import SqliteBackend, in_snapshot, open_sqlite
-from ledgerstone.engines.sqlite.reads import OWN
+from ledgerstone.engines.sqlite.backend import SqliteBackend, open_sqlite
+from ledgerstone.engines.sqlite.own_queries import OWN
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.records.usage import Cost
 from ledgerstone.tables.transaction import Tx
@@ -63,8 +63,7 @@ def answers(backend: SqliteBackend, query: Query[Any]) -> tuple[Any, Any]:
         found = [run_now(one[kind](Tx(reader.rows, 0), query)) for one in (OWN, HANDLERS)]
         return found[0], found[1]
 
-    answer: tuple[Any, Any] = backend._look(lambda reader: in_snapshot(reader, both))
-    return answer
+    return backend._find_out(both)
 
 
 def filters(random: Random, times: list[int]) -> SessionFilter:

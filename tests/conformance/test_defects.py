@@ -26,7 +26,7 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.engines.postgres import backend as postgres
 from ledgerstone.engines.postgres import handling as postgres_handling
 from ledgerstone.engines.sqlite import backend as sqlite
-from ledgerstone.engines.sqlite import reads as sqlite_reads
+from ledgerstone.engines.sqlite import own_queries
 from ledgerstone.errors import Corrupt
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.ports.backend import Backend
@@ -41,7 +41,7 @@ DEFECTS: tuple[type[Exception], ...] = (
 REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
     "file": (HANDLERS,),
-    "sqlite": (HANDLERS, sqlite_reads.OWN),
+    "sqlite": (HANDLERS, own_queries.OWN),
     "postgres": (HANDLERS, postgres_handling.OWN),
 }
 # Bytes in the database, and a copy without rows, which has no part that is carried out.

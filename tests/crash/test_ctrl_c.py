@@ -34,6 +34,7 @@ LEAST_PLACES = 5
 PLACES_MAX = 2000
 ENGINE = (
     "sqlite/backend.py",
+    "sqlite/reads.py",
     "sqlite/writer.py",
     "sqlite/connection.py",
     "sqlite/lock.py",

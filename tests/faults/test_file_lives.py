@@ -32,7 +32,7 @@ def test_no_life_of_a_file_is_refused_or_mixed_up(
 def test_control_a_store_that_takes_any_log_is_found_out(
     tmp_path: Path, scoreboard: Scoreboard, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_entry, "find_misfit", lambda mark, log: None)
+    monkeypatch.setattr(sqlite_entry, "find_log_mismatch", lambda mark, log: None)
     with scoreboard.line("lives, any log is taken", "sqlite", seed, control=True) as line:
         live(line, tmp_path, seed, CONTROL_LIVES)
 

@@ -19,6 +19,7 @@ import pytest
 from ledgerstone import Store, user
 from ledgerstone.commands.turns import ListTurns
 from ledgerstone.engines.sqlite.backend import open_sqlite
+from ledgerstone.engines.sqlite.backup import alone_with, put_in_place, stamp
 from ledgerstone.engines.sqlite.marks import (
     CLOSED,
     FRAME_HEADER_BYTES,
@@ -30,7 +31,6 @@ from ledgerstone.engines.sqlite.marks import (
     Log,
     read_mark,
 )
-from ledgerstone.engines.sqlite.restore import alone_with, put_in_place, stamp
 from ledgerstone.errors import (
     Busy,
     Corrupt,

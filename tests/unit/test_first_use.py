@@ -21,9 +21,8 @@ from ledgerstone import AsyncStore, Store, commands, errors, user
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.connect import open_backend
-from ledgerstone.engines import brief_reads
-from ledgerstone.engines.sqlite.connection import OWN_QUERIES
-from ledgerstone.engines.sqlite.reads import OWN
+from ledgerstone.engines.sqlite.own_queries import OWN
+from ledgerstone.engines.sqlite.reads import OWN_QUERIES, POINT_QUERIES
 from ledgerstone.handlers import registry
 from ledgerstone.handlers.all import HANDLERS
 
@@ -116,7 +115,7 @@ def test_a_command_has_one_handler() -> None:
 def test_queries_that_are_known_by_name_exist() -> None:
     assert {kind.__name__ for kind in OWN} == OWN_QUERIES
     named = {kind.__name__ for kind in all_kinds()}
-    assert brief_reads.POINTS | {"ReadMessages"} <= named
+    assert POINT_QUERIES | {"ReadMessages"} <= named
 
 
 def test_type_checkers_see_the_public_names_that_are_imported_on_first_use() -> None:

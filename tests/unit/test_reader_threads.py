@@ -16,10 +16,10 @@ from ledgerstone.clock import Clock
 from ledgerstone.commands import Query
 from ledgerstone.commands.nodes import ReadMessages
 from ledgerstone.commands.sessions import GetSession
-from ledgerstone.engines.brief_reads import MESSAGES_MAX, is_brief
 from ledgerstone.engines.reader_threads import ReaderThreads
-from ledgerstone.engines.sqlite.backend import open_sqlite, read_snapshot
+from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.engines.sqlite.connection import Reader
+from ledgerstone.engines.sqlite.reads import BRIEF_MESSAGES_MAX, is_brief, read_snapshot
 
 
 def test_answers_and_errors_come_back_to_who_asked() -> None:
@@ -67,9 +67,9 @@ def test_a_cancelled_wait_leaves_the_thread_for_others() -> None:
 def test_only_reads_of_a_few_pages_are_brief() -> None:
     path = partial(ReadMessages, tenant="t", session="s")
     assert is_brief(GetSession(tenant="t", id="s"))
-    assert is_brief(path(last=MESSAGES_MAX))
+    assert is_brief(path(last=BRIEF_MESSAGES_MAX))
     assert is_brief(path(first=1))
-    assert not is_brief(path(last=MESSAGES_MAX + 1))
+    assert not is_brief(path(last=BRIEF_MESSAGES_MAX + 1))
     assert not is_brief(path())
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 import pytest
 
-from ledgerstone.engines.sqlite.schema import schema
 from ledgerstone.sql.migrate import migrations
+from tests.unit.declared_sqlite import schema
 
 OWN = ("generation", "store")
 """Tables of the engine itself."""

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ledgerstone.blobs.names import key_name, tenant_name
-from ledgerstone.engines.file.disk import Disk, append_all, let_go, mapped
-from ledgerstone.engines.file.entry import enter
+from ledgerstone.engines.file.disk import Disk, append_all, enter, let_go, mapped
 from ledgerstone.errors import (
     AlreadyExists,
     BlobNotFound,

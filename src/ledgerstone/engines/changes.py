@@ -7,6 +7,7 @@ no thread, no task; a blocking waiter sleeps in its own thread, an async one is 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -100,6 +101,30 @@ class Changes:
             waiting = list(self._waiters.values())
         for wake in waiting:
             wake()
+
+
+class WaitingForChanges(ABC):
+    """The half of a backend that waits for commits."""
+
+    _changes: Changes
+
+    @abstractmethod
+    def _check_usable(self) -> None:
+        """StoreClosed when it is closed, or belongs to the parent of this process."""
+
+    def changed(self, seen: int, timeout_s: float) -> int:
+        """Wait for a commit."""
+        self._check_usable()
+        number = self._changes.wait(seen, timeout_s)
+        self._check_usable()
+        return number
+
+    async def achanged(self, seen: int, timeout_s: float) -> int:
+        """The same on an event loop."""
+        self._check_usable()
+        number = await self._changes.await_(seen, timeout_s)
+        self._check_usable()
+        return number
 
 
 def _release(woken: asyncio.Future[None]) -> None:

@@ -19,19 +19,15 @@ class RefusingWrites:
     """The writing half of a backend: every call raises ReadOnly."""
 
     def write(self, command: Command[A]) -> A:
-        """Refuse."""
         _refuse(command)
 
     async def awrite(self, command: Command[A]) -> A:
-        """Refuse."""
         _refuse(command)
 
     def join(self, command: Command[A], connection: object) -> A:
-        """Refuse."""
         _refuse(command)
 
     async def ajoin(self, command: Command[A], connection: object) -> A:
-        """Refuse."""
         _refuse(command)
 
 

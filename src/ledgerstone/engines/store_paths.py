@@ -16,10 +16,10 @@ import msgspec
 from ledgerstone.engines.file.disk import mapped
 from ledgerstone.engines.file.folder import ABOUT, BLOBS, LOCK
 from ledgerstone.engines.file.urls import folder_path, is_folder
-from ledgerstone.engines.sqlite.connection import flush_folder
+from ledgerstone.engines.sqlite.backup import alone_with
+from ledgerstone.engines.sqlite.backup import put_in_place as put_file_in_place
+from ledgerstone.engines.sqlite.connection import flush
 from ledgerstone.engines.sqlite.marks import APPLICATION_ID, HEADER_BYTES
-from ledgerstone.engines.sqlite.restore import alone_with
-from ledgerstone.engines.sqlite.restore import put_in_place as put_file_in_place
 from ledgerstone.errors import Busy, InvalidValue
 
 PARTIAL_END = ".partial"
@@ -171,7 +171,7 @@ def put_in_place(new: StorePaths, final: StorePaths) -> list[str]:
             for old, name in moves:
                 os.rename(old, name)
                 done.append((old, name))
-            flush_folder(os.path.dirname(final.main))
+            flush(os.path.dirname(final.main))
     except BaseException:
         _undo(done)
         raise

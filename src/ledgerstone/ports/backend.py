@@ -1,8 +1,8 @@
 """The backend port: a few methods that take values and answer values.
 
 Everything a store can do arrives as a `Command` or a `Query`; so retries, measurements, fault
-injection and proxies wrap a handful of methods. Each method exists in both colours, and the
-blocking one never needs an event loop.
+injection and proxies wrap a handful of methods. Each method exists blocking and async, and
+the blocking one never needs an event loop.
 """
 
 from __future__ import annotations

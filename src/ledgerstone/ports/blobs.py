@@ -1,7 +1,7 @@
 """The second port: where the bytes of blobs live.
 
 A place knows nothing of hashes, references or time: it keeps bytes under keys that are never used
-twice. All methods block; the async face calls them from a thread.
+twice. All methods block; async callers use a thread.
 """
 
 from __future__ import annotations

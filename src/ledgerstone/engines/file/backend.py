@@ -17,15 +17,16 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import VerifySession, VerifyStore
+from ledgerstone.engines.changes import WaitingForChanges
 from ledgerstone.engines.file.backup import copy_journals
 from ledgerstone.engines.file.damage import Damage
 from ledgerstone.engines.file.disk import Disk, mapped
 from ledgerstone.engines.file.engine import FileEngine
 from ledgerstone.engines.file.folder import BLOBS, SNAPSHOT, TORN_END, Folder
 from ledgerstone.engines.file.homes import number_of
+from ledgerstone.engines.file.journal_writes import split_import
 from ledgerstone.engines.file.lines import VERSION, time_text
 from ledgerstone.engines.file.recovery import load
-from ledgerstone.engines.file.transfer import parts
 from ledgerstone.engines.file.verify import StoreLines, check_session, check_store
 from ledgerstone.errors import InvalidValue, NotSupported, StoreClosed, Unavailable
 from ledgerstone.handlers.registry import handler_of
@@ -76,7 +77,7 @@ def open_file(
     return FileBackend(engine, clock, level, snapshot_lines, snapshot_bytes)
 
 
-class FileBackend:
+class FileBackend(WaitingForChanges):
     """A store in one directory, for one process at a time.
 
     Commands are carried out by a thread of its own, one after the other: no Ctrl-C ever comes
@@ -142,7 +143,6 @@ class FileBackend:
         return await answered
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """Answer all queries from one snapshot."""
         self._check_usable()
         if any(isinstance(query, _VERIFYING) for query in queries):
             # The journal must stand still while it is compared with the tables.
@@ -156,22 +156,7 @@ class FileBackend:
             return await asyncio.to_thread(self.read, queries)
         return self.read(queries)
 
-    def changed(self, seen: int, timeout_s: float) -> int:
-        """Wait for a commit; no other process can make one."""
-        self._check_usable()
-        number = self._changes.wait(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        """The same on an event loop."""
-        self._check_usable()
-        number = await self._changes.await_(seen, timeout_s)
-        self._check_usable()
-        return number
-
     def tenants(self) -> list[str]:
-        """The tenants that have anything."""
         self._check_usable()
         with self._engine.tables:
             return run_now(list_tenants(Tx(self._books.rows, self._clock.now_us())))
@@ -248,7 +233,7 @@ class FileBackend:
             with self._engine.tables:
                 self._damage.check(command)
         if isinstance(command, ImportRows):
-            answer: Any = sum(self._engine.write(part) for part in parts(command))
+            answer: Any = sum(self._engine.write(part) for part in split_import(command))
         else:
             answer = self._engine.write(command)
         fresh, written = self._books.fresh_bytes, self._books.snapshot_bytes

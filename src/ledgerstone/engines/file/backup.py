@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ledgerstone.engines.file.closed import CLOSED, Closed
-from ledgerstone.engines.file.disk import Disk, append_all, let_go
+from ledgerstone.engines.file.disk import Disk, let_go, write_new
 from ledgerstone.engines.file.folder import ABOUT, Folder
 from ledgerstone.engines.file.journal import SESSIONS, Journal, journal_name
 from ledgerstone.engines.file.lines import STORE
 from ledgerstone.engines.file.recovery import Loaded
+from ledgerstone.engines.file.snapshot import CLOSED, Closed
 from ledgerstone.ports.backend import Progress
 
 
@@ -32,7 +32,7 @@ def copy_journals(folder: Folder, books: Loaded, target: str, progress: Progress
             done = 0
             for journal in journals:
                 where = root if journal.number == STORE else sessions
-                _write(disk, where, journal_name(journal.number), _lines(folder, journal))
+                write_new(disk, where, journal_name(journal.number), [_lines(folder, journal)])
                 done += journal.size
                 progress(done, total)
             disk.sync_folder(sessions)
@@ -40,8 +40,8 @@ def copy_journals(folder: Folder, books: Loaded, target: str, progress: Progress
             let_go(disk, sessions)
         if books.pos:
             closed = Closed(books.pos, books.last).signed()
-            _write(disk, root, CLOSED, msgspec.json.encode(closed) + b"\n")
-        _write(disk, root, ABOUT, source.read(folder.root, ABOUT))
+            write_new(disk, root, CLOSED, [msgspec.json.encode(closed) + b"\n"])
+        write_new(disk, root, ABOUT, [source.read(folder.root, ABOUT)])
         disk.sync_folder(root)
     finally:
         let_go(disk, root)
@@ -50,13 +50,3 @@ def copy_journals(folder: Folder, books: Loaded, target: str, progress: Progress
 def _lines(folder: Folder, journal: Journal) -> bytes:
     # What stands behind its size is the rest of a line that was never acknowledged.
     return folder.read(journal.number)[: journal.size]
-
-
-def _write(disk: Disk, folder: int, name: str, data: bytes) -> None:
-    file = disk.create(folder, name)
-    try:
-        disk.close_to_others(file)
-        append_all(disk, file, data)
-        disk.sync(file)
-    finally:
-        let_go(disk, file)

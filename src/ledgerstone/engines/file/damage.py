@@ -49,7 +49,6 @@ from ledgerstone.commands.turns import CommitTurn, VerifyStore
 from ledgerstone.commands.work import EnqueueWork
 from ledgerstone.engines.file.homes import number_of
 from ledgerstone.engines.file.recovery import Loaded
-from ledgerstone.errors import Corrupt
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.tables.runs import RUNS_BY_ID
 from ledgerstone.tables.sessions import SESSIONS
@@ -110,18 +109,13 @@ class Damage:
 
     def __init__(self, books: Loaded) -> None:
         self._rows = books.rows
-        self._errors = {
-            books.names[number]: fault.error()
-            for number, fault in books.faults.items()
-            if number in books.names
-        }
-        self._places = {
+        self._faults = {
             books.names[number]: fault
             for number, fault in books.faults.items()
             if number in books.names
         }
         self._nameless = [
-            fault.error() for number, fault in books.faults.items() if number not in books.names
+            fault for number, fault in books.faults.items() if number not in books.names
         ]
         self.warnings = [f"damaged: {fault.error()}" for fault in books.faults.values()]
 
@@ -133,15 +127,15 @@ class Damage:
         if not self.warnings or isinstance(asked, SweepPurged | VerifyStore):
             return
         for session in self._sessions(asked):
-            error = self._errors.get((asked.tenant, session))
-            if error is not None:
-                raise _again(error)
+            fault = self._faults.get((asked.tenant, session))
+            if fault is not None:
+                raise fault.error()
             if self._nameless and not number_of(self._rows, asked.tenant, session):
-                raise _again(self._nameless[0])
+                raise self._nameless[0].error()
 
     def verified(self, tenant: str, session: str) -> Verified | None:
         """What verify says of a damaged session; None for any other."""
-        fault = self._places.get((tenant, session))
+        fault = self._faults.get((tenant, session))
         if fault is None:
             return None
         return Verified(sessions=1, defects=[Defect(session, "journal", fault.where, fault.reason)])
@@ -158,8 +152,7 @@ class Damage:
         if isinstance(asked, GetArtifact) and asked.name is not None:
             return _owner(asked.owner)
         if isinstance(asked, _LISTS):
-            if self._nameless:
-                raise _again(self._nameless[0])
+            self._check_names()
             return []
         if isinstance(asked, ListRuns) and asked.where.session is not None:
             return [asked.where.session]
@@ -180,15 +173,14 @@ class Damage:
 
     def _all(self, tenant: str) -> list[str]:
         """For what looks at a whole tenant: every damaged session of it."""
+        self._check_names()
+        return [session for owner, session in self._faults if owner == tenant]
+
+    def _check_names(self) -> None:
+        """Corrupt when nobody can tell whose a damaged journal is."""
         if self._nameless:
-            raise _again(self._nameless[0])
-        return [session for owner, session in self._errors if owner == tenant]
+            raise self._nameless[0].error()
 
 
 def _owner(owner: Owner) -> list[str]:
     return [] if owner.session is None else [owner.session]
-
-
-def _again(error: Corrupt) -> Corrupt:
-    """A new one each time: an error that was raised keeps the frames of whoever saw it."""
-    return Corrupt(error.table, error.key, error.field, error.reason)

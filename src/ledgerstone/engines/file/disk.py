@@ -12,10 +12,10 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from ledgerstone.errors import LedgerstoneError, ReadOnly, StorageFull, Unavailable
+from ledgerstone.errors import InvalidValue, LedgerstoneError, ReadOnly, StorageFull, Unavailable
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -161,6 +161,18 @@ def append_all(disk: Disk, file: int, data: bytes) -> None:
         view = view[taken:]
 
 
+def write_new(disk: Disk, folder: int, name: str, data: Iterable[bytes]) -> None:
+    """A new file for its owner alone, flushed; OSError, and perhaps a part of it, otherwise."""
+    file = disk.create(folder, name)
+    try:
+        disk.close_to_others(file)
+        for piece in data:
+            append_all(disk, file, piece)
+        disk.sync(file)
+    finally:
+        disk.close(file)
+
+
 def let_go(disk: Disk, descriptor: int) -> None:
     """Close it. What was promised was flushed before, so a failure here changes nothing."""
     with suppress(OSError):
@@ -194,3 +206,49 @@ def from_os(error: OSError, path: str) -> LedgerstoneError:
     if error.errno in _FORBIDDEN:
         return ReadOnly(f"{path} cannot be written: {reason}")
     return Unavailable(f"input or output failed on {path}: {reason}")
+
+
+def enter(path: str, disk: Disk, field: str = "path") -> int:
+    """Its descriptor; it is made, with those above it, when it is not there.
+
+    InvalidValue naming the field for a link, a file, or a path that leads nowhere.
+    """
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        _make(path, disk, field)
+    except OSError as error:
+        raise _refusal(error, path, field) from error
+    else:
+        if stat.S_ISLNK(found.st_mode):
+            raise InvalidValue(field, f"{path} is a symbolic link; name the directory itself")
+        if not stat.S_ISDIR(found.st_mode):
+            raise InvalidValue(field, f"{path} is a file; a directory is needed")
+    with mapped(path):
+        return disk.open_folder(path)
+
+
+def _make(path: str, disk: Disk, field: str) -> None:
+    above = os.path.dirname(os.path.abspath(path))
+    try:
+        if not os.path.exists(above):
+            _make(above, disk, field)
+        disk.make_folder(path)
+        folder = disk.open_folder(path)
+        disk.close_to_others(folder)
+        disk.close(folder)
+        folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        disk.sync_folder(folder)
+        disk.close(folder)
+    except FileExistsError:
+        return  # Somebody else is making it at this moment.
+    except OSError as error:
+        raise _refusal(error, path, field) from error
+
+
+def _refusal(error: OSError, path: str, field: str) -> Exception:
+    if error.errno == errno.ENOTDIR:
+        return InvalidValue(field, f"a part of {path} is a file, not a directory")
+    if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+        return InvalidValue(field, f"{path} leads nowhere: {error.strerror}")
+    return from_os(error, path)

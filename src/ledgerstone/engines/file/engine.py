@@ -18,24 +18,27 @@ from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import PurgeSession
 from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.file.cleaning import Cleaned, clean
-from ledgerstone.engines.file.closed import CLOSED, write_closed
 from ledgerstone.engines.file.disk import append_all, from_os, let_go, mapped
 from ledgerstone.engines.file.folder import SNAPSHOT, TORN_END, Folder
-from ledgerstone.engines.file.journal import Journal, journal_name, journal_path, scan
+from ledgerstone.engines.file.journal import Journal, follow, journal_name, journal_path, scan
+from ledgerstone.engines.file.journal_writes import ERASING, JournalWrite, as_base, journal_write
 from ledgerstone.engines.file.lines import STORE, Line, encode_line
-from ledgerstone.engines.file.plan import ERASING, Plan, as_base, plan
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.file.replay import mentions_of
-from ledgerstone.engines.file.snapshot import Snapshot, encode_snapshot
+from ledgerstone.engines.file.snapshot import (
+    CLOSED,
+    Snapshot,
+    encode_snapshot,
+    write_closed,
+)
 from ledgerstone.errors import (
     Corrupt,
     InvalidValue,
     LedgerstoneError,
-    NotSupported,
     OutcomeUnknown,
     Unavailable,
 )
-from ledgerstone.handlers.registry import handler_of
+from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.transaction import Tx
 from ledgerstone.trampoline import run_now
@@ -77,11 +80,9 @@ class FileEngine:
                 self._remove_bytes(command, made, made.line)
             return answer
 
-    def _plan(self, command: Command[Any]) -> tuple[Any, Plan | None]:
+    def _plan(self, command: Command[Any]) -> tuple[Any, JournalWrite | None]:
         """Run the handler; nothing is changed by that."""
-        handler = handler_of(type(command))
-        if handler is None:
-            raise NotSupported(type(command).__name__, "file")
+        handler = HANDLERS[type(command)]
         rows, now_us = self.books.rows, self._clock.now_us()
         before = rows.given
         tx = Tx(rows, now_us)
@@ -100,11 +101,13 @@ class FileEngine:
         if not changes and not isinstance(command, PurgeSession):
             return answer, None
         try:
-            return answer, plan(self.books, command, now_us, changes, given)
+            made = journal_write(self.books, command, now_us, changes)
         except UnicodeEncodeError as error:
             raise _unreadable(error) from None
+        made.given = given
+        return answer, made
 
-    def _move(self, made: Plan, end: Journal | None) -> None:
+    def _move(self, made: JournalWrite, end: Journal | None) -> None:
         """The line is on disk: now rows and books follow it, all the way or never again."""
         with self.tables:
             try:
@@ -117,7 +120,7 @@ class FileEngine:
                 raise OutcomeUnknown("the command is on disk, but not in memory") from error
         self.changes.tell()
 
-    def _enter(self, made: Plan, line: Line, end: Journal) -> None:
+    def _enter(self, made: JournalWrite, line: Line, end: Journal) -> None:
         books = self.books
         books.fresh_lines += 1
         books.fresh_bytes += max(end.size - self._size(line.number), 0)
@@ -144,7 +147,7 @@ class FileEngine:
 
     # --- to the disk
 
-    def _store(self, made: Plan, line: Line) -> Journal:
+    def _store(self, made: JournalWrite, line: Line) -> Journal:
         """Write the line; when this returns it is on disk. Where its journal ends then."""
         journal = self.books.journals.get(line.number) or Journal(line.number)
         if made.rewrite or made.clean or line.drops:
@@ -155,19 +158,13 @@ class FileEngine:
             data, found = encode_line(line)
         except UnicodeEncodeError as error:
             raise _unreadable(error) from None
-        end = Journal(line.number, line.tenant, line.session, sum=found, n=line.n, pos=line.pos)
-        if line.number == STORE:
-            end.tenant = end.session = ""
         if made.rewrite:
             self._rewrite(journal.number, [data])
-            end.lines, end.size, end.base = 1, len(data), line.pos
+            end = Journal(line.number)
         else:
             self._append(journal, data)
-            end.lines, end.size, end.base = (
-                journal.lines + 1,
-                journal.size + len(data),
-                journal.base,
-            )
+            end = msgspec.structs.replace(journal)
+        follow(end, line, found, len(data))
         return end
 
     def _append(self, journal: Journal, data: bytes) -> None:
@@ -277,7 +274,7 @@ class FileEngine:
             raise from_os(error, f"{folder.path}/{SNAPSHOT}") from error
         self.books.snapshot_bytes = 0
 
-    def _remove_bytes(self, command: Command[Any], made: Plan, line: Line) -> None:
+    def _remove_bytes(self, command: Command[Any], made: JournalWrite, line: Line) -> None:
         """After bytes are gone by right: take away what still holds them."""
         if made.rewrite or made.clean or line.drops:
             self.remove_dropped()
@@ -316,11 +313,10 @@ class FileEngine:
         self._rewrite(journal.number, [data])
         torn = journal_name(journal.number) + TORN_END
         self.folder.remove(self.folder.sessions, torn, quiet=True)
-        self.books.journals[journal.number] = msgspec.structs.replace(
-            journal, lines=1, size=len(data), base=base.pos, sum=journal_sum
-        )
+        end = self.books.journals[journal.number] = Journal(journal.number)
+        follow(end, base, journal_sum, len(data))
 
-    def _clean_store(self, made: Plan | None = None, line: Line | None = None) -> Journal:
+    def _clean_store(self, made: JournalWrite | None = None, line: Line | None = None) -> Journal:
         """Write the store's journal without what counts no more, and with one line more."""
         books = self.books
         outdated = books.outdated()

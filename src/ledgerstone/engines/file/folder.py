@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ledgerstone.engines.file.disk import Disk, append_all, let_go, mapped
-from ledgerstone.engines.file.entry import enter
+from ledgerstone.engines.file.disk import Disk, enter, let_go, mapped, write_new
 from ledgerstone.engines.file.journal import SESSIONS, STORE_JOURNAL, journal_name, journal_number
 from ledgerstone.engines.file.lines import STORE, VERSION
 from ledgerstone.errors import Busy, NotADatabase, ReadOnly, SchemaTooNew
@@ -98,17 +97,10 @@ class Folder:
 
         OSError when it could not be written; then nothing of it is left.
         """
-        disk, temp = self.disk, name + TEMP_END
+        temp = name + TEMP_END
         self.remove(folder, temp)
-        file = disk.create(folder, temp)
         try:
-            try:
-                disk.close_to_others(file)
-                for piece in data:
-                    append_all(disk, file, piece)
-                disk.sync(file)
-            finally:
-                disk.close(file)
+            write_new(self.disk, folder, temp, data)
         except BaseException:
             self.remove(folder, temp, quiet=True)
             raise

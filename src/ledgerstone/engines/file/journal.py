@@ -121,7 +121,7 @@ def scan(data: bytes, start: Journal) -> Scan:
                 found.witnesses.extend(_whole_lines(piece))
             continue
         found.lines.append(line)
-        _follow(found.end, line, len(piece) + 1)
+        follow(found.end, line, line.sum, len(piece) + 1)
     return found
 
 
@@ -163,12 +163,13 @@ def _check_place(end: Journal, line: Line) -> None:
         raise BadLine("is of another session")
 
 
-def _follow(end: Journal, line: Line, size: int) -> None:
+def follow(end: Journal, line: Line, checksum: str, size: int) -> None:
+    """Move the end of a journal behind one more line, which has this checksum and so many bytes."""
     if end.n == 0 and end.number != STORE:
         end.tenant, end.session = line.tenant, line.session
     if line.base:
         end.base = line.pos
-    end.n, end.pos, end.sum = line.n, line.pos, line.sum
+    end.n, end.pos, end.sum = line.n, line.pos, checksum
     end.lines += 1
     end.size += size
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ledgerstone.engines.file.closed import Closed, read_closed
 from ledgerstone.engines.file.disk import append_all, let_go, opened
 from ledgerstone.engines.file.folder import SNAPSHOT, TORN_END, Folder
 from ledgerstone.engines.file.homes import Home
@@ -27,9 +26,11 @@ from ledgerstone.engines.file.lines import STORE, TAIL_BYTES, Line, sum_in
 from ledgerstone.engines.file.replay import Outdated, Replay, mentions_of
 from ledgerstone.engines.file.snapshot import (
     BadSnapshot,
+    Closed,
     Snapshot,
     decode_head,
     load_rows,
+    read_closed,
     read_snapshot,
 )
 from ledgerstone.engines.memory.rows import MemoryRows

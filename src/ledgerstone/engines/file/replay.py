@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ledgerstone.engines.file.codec import keys_in, rows_in
 from ledgerstone.engines.file.homes import LOOSE, Home
 from ledgerstone.engines.file.lines import Line
-from ledgerstone.engines.memory.rows import Change, Given, MemoryRows
+from ledgerstone.engines.memory.rows import Change, LastNumbers, MemoryRows
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.sessions import HEADS, SESSIONS, Head, SessionRow
@@ -100,7 +100,7 @@ class Replay:
                 _give_way(table, found)
             rows.place([Change(table, key, row) for key, row in found.items()])
             found.clear()
-        rows.given = Given(self._last_number, self._last_serials)
+        rows.given = LastNumbers(self._last_number, self._last_serials)
 
 
 def _give_way(table: Table[Any], rows: dict[Key, Any]) -> None:

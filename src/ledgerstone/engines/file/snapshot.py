@@ -18,6 +18,7 @@ from ledgerstone.engines.file.codec import Put, put_of, rows_in
 from ledgerstone.engines.file.folder import SNAPSHOT, Folder
 from ledgerstone.engines.file.homes import Home
 from ledgerstone.engines.file.journal import Journal
+from ledgerstone.engines.file.lines import sum_of
 from ledgerstone.engines.file.replay import Replay
 from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.tables.schema import BY_NAME
@@ -29,6 +30,7 @@ VERSION = 2
 DIGEST_BYTES = 16
 PIECE_BYTES = 1 << 20
 ROWS_PER_LINE = 200
+CLOSED = "closed.json"
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -149,3 +151,35 @@ def load_rows(body: bytes, replay: Replay, head: Snapshot) -> None:
     replay.raise_number(head.number)
     for name, serial in head.serials.items():
         replay.raise_serial(BY_NAME[name], serial)
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """The last line of the store, as position, journal and n."""
+
+    pos: int
+    last: tuple[int, int]
+    sum: str = ""
+
+    def signed(self) -> Closed:
+        """The same with its checksum."""
+        return Closed(self.pos, self.last, sum_of(msgspec.json.encode((self.pos, self.last))))
+
+
+def write_closed(folder: Folder, pos: int, last: tuple[int, int]) -> None:
+    """Remember where the store stands; OSError when it could not be written."""
+    data = msgspec.json.encode(Closed(pos, last).signed()) + b"\n"
+    folder.replace(folder.root, CLOSED, [data])
+
+
+def read_closed(folder: Folder, warnings: list[str]) -> Closed | None:
+    """What is remembered; None when nothing is, or when it is not whole."""
+    if CLOSED not in folder.disk.names(folder.root):
+        return None
+    try:
+        found = msgspec.json.decode(folder.disk.read(folder.root, CLOSED), type=Closed)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = None
+    if found is None or found != found.signed():
+        warnings.append(f"{CLOSED} was not used: it is not whole")
+        return None
+    return found

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ledgerstone.engines.file.folder import Folder
 from ledgerstone.engines.file.homes import Home, Rows, rows_of, shared_rows
 from ledgerstone.engines.file.journal import Journal, journal_path, scan
+from ledgerstone.engines.file.journal_writes import homes_of, is_mentioned
 from ledgerstone.engines.file.lines import STORE, Line, changed
-from ledgerstone.engines.file.plan import homes_of, is_mentioned
 from ledgerstone.engines.file.recovery import Loaded
 from ledgerstone.engines.file.replay import Replay
 from ledgerstone.engines.memory.rows import MemoryRows
@@ -67,7 +67,7 @@ def check_session(
         lines += found
     made = rows_of(_replayed(books, lines), number, tenant, session)
     known = rows_of(books.rows, number, tenant, session)
-    # A look for work brings the line up to date in memory only: see plan.py.
+    # A look for work brings the line up to date in memory only: see journal_writes.py.
     return [
         Defect(session, KIND, f"{journal_path(number)} {table}", OTHER_ROWS)
         for table in _differing(made, known)

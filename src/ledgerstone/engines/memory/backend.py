@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 
 from ledgerstone.clock import Clock
 from ledgerstone.commands import Command, Query
-from ledgerstone.engines.changes import Changes
-from ledgerstone.engines.memory.engine import MemoryEngine
+from ledgerstone.engines.changes import Changes, WaitingForChanges
+from ledgerstone.engines.memory.rows import MemoryRows
 from ledgerstone.errors import NotSupported, StoreClosed
+from ledgerstone.handlers.registry import Handler, handler_of
+from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
 from ledgerstone.ports.engine import Engine
 from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.tables.transaction import Tx
+from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
 
@@ -30,7 +34,48 @@ def open_memory(durability: str | None, clock: Clock) -> MemoryBackend:
     return MemoryBackend(clock)
 
 
-class MemoryBackend:
+class MemoryEngine:
+    """One command at a time; the caller holds the lock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.rows = MemoryRows()
+        self.changed = False
+        """Whether the last command wrote anything."""
+
+    def write(self, command: Command[Any]) -> Any:
+        """Carry the command out, all of it or nothing."""
+        handler = _handler_of(command)
+        tx = Tx(self.rows, self._clock.now_us())
+        self.changed = False
+        answer = run_now(handler(tx, command))
+        self.changed = tx.changed
+        if tx.changed:
+            self.rows.place(self.rows.changes(tx))
+        return answer
+
+    def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        """Answer all queries as of one moment."""
+        tx = Tx(self.rows, self._clock.now_us())
+        return [run_now(_handler_of(query)(tx, query)) for query in queries]
+
+    def tenants(self) -> list[str]:
+        """The tenants that have anything."""
+        return run_now(list_tenants(Tx(self.rows, self._clock.now_us())))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {table.name: len(rows) for table, rows in self.rows.tables.items()}
+
+
+def _handler_of(asked: Command[Any] | Query[Any]) -> Handler[Any, Any]:
+    handler = handler_of(type(asked))
+    if handler is None:
+        raise NotSupported(type(asked).__name__, "memory")
+    return handler
+
+
+class MemoryBackend(WaitingForChanges):
     """Every command and every group of queries runs alone, in the caller's thread.
 
     `engine`: another one that keeps its rows in this process (docs/engines.md).
@@ -51,7 +96,6 @@ class MemoryBackend:
         )
 
     def write(self, command: Command[A]) -> A:
-        """Carry the command out, all of it or nothing."""
         with self._opened():
             self._check_open()
             answer: A = self._engine.write(command)
@@ -64,31 +108,14 @@ class MemoryBackend:
         return self.write(command)
 
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """Answer all queries from one snapshot."""
         with self._opened():
             self._check_open()
             return self._engine.read(queries)
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        """The same, without a thread."""
         return self.read(queries)
 
-    def changed(self, seen: int, timeout_s: float) -> int:
-        """Wait for a commit; nobody else can make one."""
-        self._look()
-        number = self._changes.wait(seen, timeout_s)
-        self._look()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        """The same on an event loop."""
-        self._look()
-        number = await self._changes.await_(seen, timeout_s)
-        self._look()
-        return number
-
     def tenants(self) -> list[str]:
-        """The tenants that have sessions."""
         with self._opened():
             self._check_open()
             return self._engine.tenants()
@@ -100,7 +127,6 @@ class MemoryBackend:
         return Health(backend="memory", ok=True, durability=DURABILITY, schema=SCHEMA)
 
     def stats(self) -> StoreStats:
-        """The rows of every table."""
         with self._opened():
             self._check_open()
             return StoreStats(counts=self._engine.counts())
@@ -132,7 +158,7 @@ class MemoryBackend:
             )
         return self._lock
 
-    def _look(self) -> None:
+    def _check_usable(self) -> None:
         self._opened()
         self._check_open()
 

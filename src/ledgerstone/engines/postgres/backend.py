@@ -13,6 +13,7 @@ import msgspec
 
 from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
+from ledgerstone.engines.changes import WaitingForChanges
 from ledgerstone.engines.postgres.changes import PostgresChanges
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
@@ -202,8 +203,10 @@ def _driver_missing(name: str) -> NotSupported:
     )
 
 
-class PostgresBackend:
+class PostgresBackend(WaitingForChanges):
     """A store in one schema of a database."""
+
+    _changes: PostgresChanges
 
     def __init__(
         self, target: Target, durability: str, clock: Clock | None, face: Face, key: bytes
@@ -302,18 +305,6 @@ class PostgresBackend:
         self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
     ) -> list[VectorRow] | None:
         return await self._near.nearest(self._face().pool, tenant, space, kind, query, most)
-
-    def changed(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = self._changes.wait(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = await self._changes.await_(seen, timeout_s)
-        self._check_usable()
-        return number
 
     def tenants(self) -> list[str]:
         self._check_usable()

@@ -11,15 +11,12 @@ import apsw
 
 from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.commands import Command, Query
-from ledgerstone.engines.brief_reads import is_brief
-from ledgerstone.engines.reader_threads import ReaderThreads
 from ledgerstone.engines.sqlite.backup import copy_pages
 from ledgerstone.engines.sqlite.changes import SqliteChanges
 from ledgerstone.engines.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     FOREIGN,
     Reader,
-    answer,
     connect,
     from_driver,
     mapped,
@@ -32,11 +29,18 @@ from ledgerstone.engines.sqlite.connection import (
 from ledgerstone.engines.sqlite.entry import Entry, lift_schema_number
 from ledgerstone.engines.sqlite.marks import APPLICATION_ID
 from ledgerstone.engines.sqlite.names import FileNames
+from ledgerstone.engines.sqlite.reads import (
+    IDLE_READERS_MAX,
+    SqliteReads,
+    in_snapshot,
+    is_brief,
+    read_snapshot,
+    warnings_of,
+)
 from ledgerstone.engines.sqlite.writer import Writer
 from ledgerstone.errors import (
     Busy,
     InvalidValue,
-    LedgerstoneError,
     NotADatabase,
     NotSupported,
     ReadOnly,
@@ -45,23 +49,15 @@ from ledgerstone.errors import (
     Unavailable,
 )
 from ledgerstone.handlers.registry import handler_of
-from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
-from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.records.reports import Health
 from ledgerstone.sql.catalogue import load
 from ledgerstone.sql.cursors import cursor_key
 from ledgerstone.sql.migrate import migrations, newest
-from ledgerstone.tables.transaction import Tx
-from ledgerstone.trampoline import run_now
 
 A = TypeVar("A")
 
 DURABILITY = {"power": 2, "process": 1}
-READER_THREADS = 4
-IDLE_READERS_MAX = 16
-"""Maximum reading connections that stay open unused; each may hold 2 MB of pages."""
-WAL_WARNING_BYTES = 64 * 1024 * 1024
-SAFE_SQLITE = (3, 51, 3)
 
 
 def open_sqlite(
@@ -177,7 +173,7 @@ def migrate(connection: apsw.Connection) -> None:
             raise
 
 
-class SqliteBackend:
+class SqliteBackend(SqliteReads):
     """A store in one file."""
 
     def __init__(
@@ -188,28 +184,18 @@ class SqliteBackend:
         entry: Entry,
         key: bytes,
     ) -> None:
-        self._path = path = entry.path
-        self._clock = clock
-        self._pid = os.getpid()
-        self._names = FileNames(path)
-        self._idle: list[Reader] = []
-        self._changes = SqliteChanges(self._take_reader, path)
-        self._writer = Writer(connection, clock, entry, self._names, self._changes.tell)
-        self._threads = ReaderThreads(READER_THREADS)
-        self._closed = False
-        self._capabilities = Capabilities(name="sqlite", durability=durability, multi_process=True)
+        changes = SqliteChanges(self._take_reader, entry.path)
+        super().__init__(entry.path, clock, durability, changes)
+        self._names = FileNames(entry.path)
+        self._writer = Writer(connection, clock, entry, self._names, changes.tell)
         self.cursor_key = key
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
     def write(self, command: Command[A]) -> A:
-        self._check_usable(command)
+        self._check_known(command)
         return self._writer.write(command)  # type: ignore[no-any-return]
 
     async def awrite(self, command: Command[A]) -> A:
-        self._check_usable(command)
+        self._check_known(command)
         return await self._writer.awrite(command)  # type: ignore[no-any-return]
 
     def read(self, queries: Sequence[Query[Any]], *, wait_ms: int = BUSY_TIMEOUT_MS) -> list[Any]:
@@ -263,8 +249,7 @@ class SqliteBackend:
         if self._closed:
             self._close_idle()
 
-    def _look(self, work: Callable[[Reader], Any]) -> Any:
-        """What work finds out on a connection of its own, in one snapshot."""
+    def _find_out(self, work: Callable[[Reader], A]) -> A:
         with mapped(self._path):
             tx = self._take_reader()
             try:
@@ -279,23 +264,6 @@ class SqliteBackend:
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
-
-    def changed(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = self._changes.wait(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = await self._changes.await_(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    def tenants(self) -> list[str]:
-        self._check_usable()
-        found: list[str] = self._look(lambda tx: run_now(list_tenants(Tx(tx.rows, 0))))
-        return found
 
     def health(self) -> Health:
         self._check_usable()
@@ -315,10 +283,6 @@ class SqliteBackend:
             warnings=warnings_of(self._path, self._capabilities.durability),
         )
 
-    def stats(self) -> StoreStats:
-        self._check_usable()
-        return StoreStats(counts=self._look(count_rows), sizes_bytes=file_sizes(self._path))
-
     def backup(self, target: str, progress: Progress) -> None:
         self._check_usable()
         if (lost := self._writer.lost()) is not None:
@@ -330,82 +294,15 @@ class SqliteBackend:
             finally:
                 self._give_back(tx)
 
-    def close(self) -> None:
-        if self._closed or os.getpid() != self._pid:
-            # In a forked child the connections belong to the parent: leave them alone.
-            self._closed = True
-            return
-        self._closed = True
-        self._changes.close()
-        self._threads.close()
+    def _release(self) -> None:
         self._close_idle()
         with mapped(self._path):
             self._writer.close()
 
-    def _check_usable(self, command: Command[Any] | None = None) -> None:
-        if self._closed:
-            raise StoreClosed(f"the store {self._path} is closed")
-        if os.getpid() != self._pid:
-            raise StoreClosed("this store was opened before a fork; open it again in the child")
-        if command is not None and handler_of(type(command)) is None:
+    def _check_known(self, command: Command[Any]) -> None:
+        self._check_usable()
+        if handler_of(type(command)) is None:
             raise NotSupported(type(command).__name__, "sqlite")
-
-
-def read_snapshot(tx: Reader, queries: Sequence[Query[Any]], clock: Clock) -> list[Any]:
-    """Answer all queries from one moment of the store."""
-    found: list[Any] = in_snapshot(tx, lambda _: _answer_all(tx, queries, clock.now_us()))
-    return found
-
-
-def in_snapshot(tx: Reader, work: Callable[[Reader], Any]) -> Any:
-    """Do something in a transaction that reads."""
-    if tx.in_transaction:
-        tx.execute("ROLLBACK")  # Its last user was interrupted while tidying up.
-    try:
-        tx.execute("BEGIN")
-        tx.rows.begin()
-        return work(tx)
-    finally:
-        if tx.in_transaction:
-            tx.execute("ROLLBACK")
-
-
-def _answer_all(tx: Reader, queries: Sequence[Query[Any]], now_us: int) -> list[Any]:
-    return [_answer(tx, query, now_us) for query in queries]
-
-
-def _answer(tx: Reader, query: Query[Any], now_us: int) -> Any:
-    if handler_of(type(query)) is None:
-        raise NotSupported(type(query).__name__, "sqlite")
-    try:
-        return answer(Tx(tx.rows, now_us), query)
-    except (LedgerstoneError, *FOREIGN):
-        raise
-    except Exception as error:
-        if (damage := tx.damage(query, now_us)) is None:
-            raise
-        raise damage from error
-
-
-def count_rows(tx: Reader) -> dict[str, int]:
-    """How much is stored."""
-    counts = tx.execute(load("sqlite")["count_stored"].text).fetchone()
-    return dict(zip(("sessions", "nodes", "turns"), counts or (), strict=True))
-
-
-_FILES = {"database": "", "wal": "-wal", "shm": "-shm"}
-
-
-def file_sizes(path: str) -> dict[str, int]:
-    """The bytes of the file, its log and the index of that."""
-    return {name: _size(path + tail) for name, tail in _FILES.items()}
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
 
 
 def _try_to_write(connection: apsw.Connection) -> int:
@@ -413,16 +310,3 @@ def _try_to_write(connection: apsw.Connection) -> int:
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
     return int(setting(connection, "PRAGMA user_version"))
-
-
-def warnings_of(path: str, durability: str) -> list[str]:
-    """What an operator should know of a file."""
-    found = []
-    if _size(path + "-wal") > WAL_WARNING_BYTES:
-        found.append("the log is large: a reader keeps an old snapshot open")
-    if durability != "power":
-        found.append("durability is 'process': a power cut may lose acknowledged turns")
-    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
-    if version < SAFE_SQLITE:
-        found.append("this SQLite has the WAL-reset bug; install a newer apsw")
-    return found

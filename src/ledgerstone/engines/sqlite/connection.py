@@ -14,9 +14,8 @@ import apsw
 import msgspec
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.commands import Query
+from ledgerstone.engines.sqlite.invalid_rows import find_damage
 from ledgerstone.engines.sqlite.lock import FILE_MODE
-from ledgerstone.engines.sqlite.misfits import find_damage
 from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.errors import (
     BackendError,
@@ -69,32 +68,13 @@ class Reader:
         """Let the connection go."""
         self.connection.close()
 
-    def damage(self, query: Any, now_us: int) -> Corrupt | None:
-        """The damaged row that made a query fail; None when it was a defect of our own."""
-        return damage_under(self.connection, query, now_us)
-
 
 def damage_under(connection: apsw.Connection, command: Any, now_us: int) -> Corrupt | None:
-    """The damaged row that a command or query trips over, in the transaction that is open."""
+    """The damaged row that a command or query trips over, in the transaction that is open; None
+    when it fails by a defect of our own."""
     handler = HANDLERS[type(command)]
     tx = Tx(SqliteRows(connection), now_us)
     return find_damage(connection, lambda: run_now(handler(tx, command)))
-
-
-OWN_QUERIES = frozenset(
-    ("ListSessions", "CountSessions", "SummariseUsage", "VerifySession", "VerifyStore")
-)
-"""What SQLite answers in a way of its own (reads.py, which is imported when one is asked)."""
-
-
-def answer(tx: Tx, query: Query[Any]) -> Any:
-    """Answer one query."""
-    kind = type(query)
-    if kind.__name__ in OWN_QUERIES:
-        from ledgerstone.engines.sqlite.reads import OWN
-
-        return run_now(OWN[kind](tx, query))
-    return run_now(HANDLERS[kind](tx, query))
 
 
 def real_path(path: str) -> str:
@@ -145,12 +125,12 @@ def _make_folder(folder: str) -> None:
             os.mkdir(folder, FOLDER_MODE)
         if not os.path.isdir(folder):
             raise FileExistsError(folder)
-        flush_folder(above)
+        flush(above)
 
 
-def flush_folder(folder: str) -> None:
-    """From now on the names in this folder survive a power cut."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def flush(path: str) -> None:
+    """The content of a file, or the names in a folder, survive a power cut from here on."""
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
     finally:
@@ -228,7 +208,7 @@ def from_driver(error: Exception, path: str) -> LedgerstoneError:
 
 FOREIGN = (apsw.Error, OSError, UnicodeError, msgspec.DecodeError, json.JSONDecodeError)
 """What the driver, the system and the decoding of stored values raise. Whatever else comes out of a
-handler is a defect of our own, and stays what it is (misfits.py looks twice)."""
+handler is a defect of our own, and stays what it is (invalid_rows.py looks twice)."""
 
 
 def translate(error: apsw.Error, path: str) -> LedgerstoneError:

@@ -19,9 +19,9 @@ from ledgerstone.engines.sqlite.marks import (
     LOGGED,
     OPEN,
     Log,
+    LogMismatch,
     Mark,
-    Misfit,
-    find_misfit,
+    find_log_mismatch,
     new_mark,
     read_mark,
 )
@@ -37,7 +37,7 @@ ACCEPT = (
 ASIDE = f"{ACCEPT}: the log is then kept under another name, unused"
 RESTORE = "`ledgerstone restore BACKUP STORE` puts a backup in place"
 
-MISFITS: dict[Misfit, str] = {
+LOG_MISMATCHES: dict[LogMismatch, str] = {
     "gone": "the store was not closed, and its log {path}-wal is missing or empty: it held the "
     f"last commits. Put it back if it was moved; otherwise {RESTORE}; {ACCEPT}",
     "foreign": "{path}-wal is the log of another file, or of another state of this one: the file "
@@ -105,15 +105,19 @@ class Entry:
                 said = f"a store was here and is missing or empty. {RESTORE}; {ACCEPT}"
                 return corrupt(path, "file", f"{said}. For a new store remove {path}-lock")
             return None
-        _, misfit = self._look()
-        if misfit == "copy" and not self.alone:
+        _, mismatch = self._look()
+        if mismatch == "copy" and not self.alone:
             return None  # File and log give what the log ends with; somebody lives with it.
-        return None if misfit is None else corrupt(path, "log", MISFITS[misfit].format(path=path))
+        return (
+            None
+            if mismatch is None
+            else corrupt(path, "log", LOG_MISMATCHES[mismatch].format(path=path))
+        )
 
-    def _look(self) -> tuple[Mark | None, Misfit | None]:
+    def _look(self) -> tuple[Mark | None, LogMismatch | None]:
         mark = read_mark(self.path, self.vfs)
         with Log(self.path + "-wal") as log:
-            return mark, find_misfit(mark, log)
+            return mark, find_log_mismatch(mark, log)
 
     def begin(self, connection: apsw.Connection) -> None:
         """A new generation, when nobody has begun one; then the others may come in.
@@ -122,8 +126,8 @@ class Entry:
         another SQLite program may have taken the log away from those who are there.
         """
         with self.taking_turns():
-            mark, misfit = self._look()
-            if self.alone or (misfit is None and (mark is None or mark.state != OPEN)):
+            mark, mismatch = self._look()
+            if self.alone or (mismatch is None and (mark is None or mark.state != OPEN)):
                 self.unbegun = True
                 with suppress(apsw.FullError):  # It can be read; the first commit tries again.
                     self.catch_up(connection)

@@ -43,7 +43,7 @@ MARK_BYTES = 1 + 4 + ID_BYTES
 _CELL = bytes((2 + MARK_BYTES, 1, 2, 12 + 2 * MARK_BYTES))
 _LEAF = 0x0D
 
-Misfit = Literal["gone", "foreign", "copy", "damaged"]
+LogMismatch = Literal["gone", "foreign", "copy", "damaged"]
 
 
 class Mark(NamedTuple):
@@ -224,7 +224,7 @@ def _checksum(header: bytes, data: bytes, sums: tuple[int, int]) -> tuple[int, i
     return one, two
 
 
-def find_misfit(mark: Mark | None, log: Log) -> Misfit | None:
+def find_log_mismatch(mark: Mark | None, log: Log) -> LogMismatch | None:
     """Why this log cannot be used with a file that says this; None when it can.
 
     gone     the file was not closed, and its log is missing or empty

@@ -17,10 +17,10 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import apsw
@@ -28,18 +28,7 @@ import apsw
 from ledgerstone.clock import Clock, monotonic_s
 from ledgerstone.commands import Query
 from ledgerstone.engines.read_only import RefusingWrites
-from ledgerstone.engines.reader_threads import ReaderThreads
-from ledgerstone.engines.sqlite.backend import (
-    IDLE_READERS_MAX,
-    READER_THREADS,
-    check_file,
-    count_rows,
-    file_sizes,
-    in_snapshot,
-    read_cursor_key,
-    read_snapshot,
-    warnings_of,
-)
+from ledgerstone.engines.sqlite.backend import check_file, read_cursor_key
 from ledgerstone.engines.sqlite.backup import copy_pages
 from ledgerstone.engines.sqlite.changes import SqliteChanges
 from ledgerstone.engines.sqlite.connection import (
@@ -52,22 +41,27 @@ from ledgerstone.engines.sqlite.connection import (
     real_path,
     setting,
 )
-from ledgerstone.engines.sqlite.entry import MISFITS, corrupt
+from ledgerstone.engines.sqlite.entry import LOG_MISMATCHES, corrupt
 from ledgerstone.engines.sqlite.lock import refuse_links
-from ledgerstone.engines.sqlite.marks import Log, find_misfit, read_mark
+from ledgerstone.engines.sqlite.marks import Log, find_log_mismatch, read_mark
+from ledgerstone.engines.sqlite.reads import (
+    IDLE_READERS_MAX,
+    SqliteReads,
+    in_snapshot,
+    read_snapshot,
+    warnings_of,
+)
 from ledgerstone.errors import (
     Busy,
     NotADatabase,
     SchemaTooOld,
-    StoreClosed,
     Unavailable,
 )
-from ledgerstone.handlers.tenants import list_tenants
 from ledgerstone.ports.backend import Progress
-from ledgerstone.records.reports import Capabilities, Health, StoreStats
+from ledgerstone.records.reports import Health
 from ledgerstone.sql.migrate import newest
-from ledgerstone.tables.transaction import Tx
-from ledgerstone.trampoline import run_now
+
+A = TypeVar("A")
 
 SHARED, CLOSED, LEFT = "shared", "closed", "left"
 SETTLE_S = 1.0
@@ -100,7 +94,7 @@ def open_sqlite_read_only(path: str, clock: Clock) -> ReadOnlySqlite:
             "restore a backup (`ledgerstone restore`)"
         )
     with mapped(path):
-        refuse_misfit(path)
+        refuse_log_mismatch(path)
         backend = ReadOnlySqlite(path, clock)
         try:
             backend.check()
@@ -110,27 +104,16 @@ def open_sqlite_read_only(path: str, clock: Clock) -> ReadOnlySqlite:
     return backend
 
 
-class ReadOnlySqlite(RefusingWrites):
+class ReadOnlySqlite(RefusingWrites, SqliteReads):
     """A store in one file that is only read."""
 
     def __init__(self, path: str, clock: Clock) -> None:
-        self._path = path
-        self._clock = clock
-        self._pid = os.getpid()
+        super().__init__(path, clock, "power", _FileChanges(path))
         self.cursor_key = b""
-        self._closed = False
         self._index_readable = True
         self._pool = threading.Lock()
         self._view: View | None = None
-        self._idle: list[Reader] = []
         self._identity = _stamp(path)[:2]
-        self._changes = _FileChanges(path)
-        self._threads = ReaderThreads(READER_THREADS)
-        self._capabilities = Capabilities(name="sqlite", durability="power", multi_process=True)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     @property
     def path(self) -> str:
@@ -158,32 +141,12 @@ class ReadOnlySqlite(RefusingWrites):
     def read(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """Answer all queries from one snapshot."""
         self._check_usable()
-        answers: list[Any] = self._stable(lambda tx: read_snapshot(tx, queries, self._clock))
-        return answers
+        return self._stable(lambda tx: read_snapshot(tx, queries, self._clock))
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
         """The same in a thread."""
         self._check_usable()
         return await self._threads.run(self.read, queries)  # type: ignore[no-any-return]
-
-    def changed(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = self._changes.wait(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    async def achanged(self, seen: int, timeout_s: float) -> int:
-        self._check_usable()
-        number = await self._changes.await_(seen, timeout_s)
-        self._check_usable()
-        return number
-
-    def tenants(self) -> list[str]:
-        self._check_usable()
-        found: list[str] = self._stable(
-            lambda tx: in_snapshot(tx, lambda _: run_now(list_tenants(Tx(tx.rows, 0))))
-        )
-        return found
 
     def health(self) -> Health:
         """What can be said without writing."""
@@ -198,10 +161,6 @@ class ReadOnlySqlite(RefusingWrites):
             warnings=warnings_of(self._path, durability),
         )
 
-    def stats(self) -> StoreStats:
-        self._check_usable()
-        return StoreStats(counts=self._stable(count_rows), sizes_bytes=file_sizes(self._path))
-
     def backup(self, target: str, progress: Progress) -> None:
         self._check_usable()
 
@@ -212,19 +171,16 @@ class ReadOnlySqlite(RefusingWrites):
 
         self._stable(copy)
 
-    def close(self) -> None:
-        if self._closed or os.getpid() != self._pid:
-            self._closed = True
-            return
-        self._closed = True
-        self._changes.close()
-        self._threads.close()
+    # --- inside
+
+    def _find_out(self, work: Callable[[Reader], A]) -> A:
+        return self._stable(lambda tx: in_snapshot(tx, work))
+
+    def _release(self) -> None:
         with self._pool:
             self._drop_idle()
 
-    # --- inside
-
-    def _stable(self, work: Any) -> Any:
+    def _stable(self, work: Callable[[Reader], A]) -> A:
         """The result of work on a connection, over files that did not change under it."""
         for _ in range(READS_MAX):
             view = self._look()
@@ -265,7 +221,7 @@ class ReadOnlySqlite(RefusingWrites):
         self._index_readable = False
         return True
 
-    def _use(self, view: View, work: Any) -> Any:
+    def _use(self, view: View, work: Callable[[Reader], A]) -> A:
         tx = self._take(view)
         try:
             return work(tx)
@@ -290,12 +246,6 @@ class ReadOnlySqlite(RefusingWrites):
     def _drop_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
-
-    def _check_usable(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"the store {self._path} is closed")
-        if os.getpid() != self._pid:
-            raise StoreClosed("this store was opened before a fork; open it again in the child")
 
 
 class _FileChanges(SqliteChanges):
@@ -332,7 +282,7 @@ def is_open(path: str) -> bool:
     return False
 
 
-def refuse_misfit(path: str) -> None:
+def refuse_log_mismatch(path: str) -> None:
     """Corrupt when the log and the file do not belong together; for who reads without entering.
 
     Beside a living store the two are looked at again: a checkpoint may be under way.
@@ -341,12 +291,12 @@ def refuse_misfit(path: str) -> None:
     while True:
         mark = read_mark(path)
         with Log(path + "-wal") as log:
-            misfit = find_misfit(mark, log)
+            mismatch = find_log_mismatch(mark, log)
         living = is_open(path)
-        if misfit is None or (misfit == "copy" and living):
+        if mismatch is None or (mismatch == "copy" and living):
             return
         if not living or monotonic_s() > deadline:
-            raise corrupt(path, "log", MISFITS[misfit].format(path=path))
+            raise corrupt(path, "log", LOG_MISMATCHES[mismatch].format(path=path))
         time.sleep(SETTLE_PAUSE_S)
 
 

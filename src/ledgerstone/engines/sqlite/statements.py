@@ -10,18 +10,8 @@ from typing import Any
 from msgspec.structs import astuple
 
 from ledgerstone.engines.sqlite.seals import sealer
-from ledgerstone.engines.statements import (
-    ORD_MASK,
-    Lookups,
-    Shape,
-    expression,
-    packed,
-    quoted,
-    stored_columns,
-)
+from ledgerstone.engines.statements import Lookups, quoted, stored_columns
 from ledgerstone.tables.table import ORD_BITS, Index, Key, Table
-
-__all__ = ["ORD_MASK", "Shape", "Statements", "expression", "packed", "quoted", "stored_columns"]
 
 MANY_MAX = 64
 """Maximum keys that one statement looks up."""

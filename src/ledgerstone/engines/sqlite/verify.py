@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ledgerstone.commands.turns import VerifySession, VerifyStore
 from ledgerstone.engines.sqlite.rows import SqliteRows
 from ledgerstone.engines.sqlite.seals import seal_of
-from ledgerstone.engines.sqlite.statements import ORD_MASK, expression, packed, quoted
+from ledgerstone.engines.statements import ORD_MASK, expression, packed, quoted
 from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.records.reports import Defect, Verified
 from ledgerstone.sql.catalogue import load

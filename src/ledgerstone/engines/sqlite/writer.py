@@ -1,7 +1,7 @@
 """The one writer of a process: commands that arrive together share one COMMIT.
 
 Whoever holds the lock carries out everything that waits. A blocking caller does it in its own
-thread when nobody else is at it; the async face hands its commands to one thread. While a group
+thread when nobody else is at it; async callers hand their commands to one thread. While a group
 is being flushed to disk, the next one gathers; nobody waits for a group to fill.
 """
 
@@ -27,7 +27,8 @@ from ledgerstone.engines.sqlite.connection import (
 )
 from ledgerstone.engines.sqlite.entry import Entry, check_main, renew
 from ledgerstone.engines.sqlite.names import FileNames
-from ledgerstone.engines.sqlite.writing import KeyTaken, NotTaken, WritingRows
+from ledgerstone.engines.sqlite.table_buffer import KeyTaken, NotTaken
+from ledgerstone.engines.sqlite.writing import WritingRows
 from ledgerstone.errors import (
     BackendError,
     Busy,
@@ -52,7 +53,7 @@ RESTART_WAIT_MS = 200
 Tell = Callable[[], None]
 
 
-class Job:
+class QueuedCommand:
     """One command on its way to disk."""
 
     __slots__ = ("answer", "command", "done", "error", "future", "loop")
@@ -87,7 +88,7 @@ class Writer:
         self._names = names
         self._lock = threading.Lock()
         self._accepting = threading.Lock()
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[QueuedCommand] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._caller: asyncio.AbstractEventLoop | None = None
@@ -101,7 +102,7 @@ class Writer:
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
-        job = Job(command)
+        job = QueuedCommand(command)
         self._accept(job)
         try:
             with self._lock:
@@ -116,7 +117,7 @@ class Writer:
         """Hand one command to the writer thread; cancelling the wait does not touch it."""
         import asyncio  # Here: a blocking program is open before asyncio would be imported.
 
-        job = Job(command)
+        job = QueuedCommand(command)
         loop = job.loop = asyncio.get_running_loop()
         future = job.future = loop.create_future()
         self._accept(job, serve=True)
@@ -156,7 +157,7 @@ class Writer:
                 # Only a store that is closed on purpose tidies its log away, and only its own.
                 self._entry.end(self._connection, tidy=self._gone() is None and not self._poison)
 
-    def _accept(self, job: Job, *, serve: bool = False) -> None:
+    def _accept(self, job: QueuedCommand, *, serve: bool = False) -> None:
         # A lock of its own: an event loop must not wait here for a group's flush to disk.
         with self._accepting:
             if self.closed:
@@ -168,7 +169,7 @@ class Writer:
                 self._thread.start()
             self._waiting.append(job)
 
-    def _withdraw(self, job: Job) -> None:
+    def _withdraw(self, job: QueuedCommand) -> None:
         """An interrupted caller's command that nobody began is not carried out later."""
         with suppress(ValueError):
             self._waiting.remove(job)
@@ -183,7 +184,7 @@ class Writer:
 
     def _run_group(self) -> None:
         """Everything that waits now, up to a bound: one transaction, then all answers."""
-        group: list[Job] = []
+        group: list[QueuedCommand] = []
         try:
             self._gather(group)
             if group:
@@ -198,7 +199,7 @@ class Writer:
         if self._pages >= self._checkpoint_at and not self.lost_its_files:
             self._checkpoint()
 
-    def _gather(self, group: list[Job]) -> None:
+    def _gather(self, group: list[QueuedCommand]) -> None:
         waiting = self._waiting
         while waiting and len(group) < GROUP_MAX:
             # First in, then out: between the two a Ctrl-C must not lose somebody's command.
@@ -206,7 +207,7 @@ class Writer:
                 group.append(waiting[0])
             waiting.popleft()
 
-    def _commit_group(self, group: list[Job]) -> None:
+    def _commit_group(self, group: list[QueuedCommand]) -> None:
         if self._poison is not None:
             _fail(group, Unavailable(self._poison))
             return
@@ -251,7 +252,7 @@ class Writer:
             return
         _succeed(group)
 
-    def _run_apart(self, group: list[Job], refused: NotTaken) -> None:
+    def _run_apart(self, group: list[QueuedCommand], refused: NotTaken) -> None:
         """Values of somebody were refused: a transaction for each, to see whose they are."""
         if len(group) == 1:
             cause = refused.__cause__ or BackendError("sqlite", "what must be new is there already")
@@ -290,7 +291,7 @@ class Writer:
                 return OutcomeUnknown(f"the commit could not be flushed: {error}")
         return translate(error, self._path)
 
-    def _run_jobs(self, group: list[Job]) -> bool:
+    def _run_jobs(self, group: list[QueuedCommand]) -> bool:
         """Whether anything was written."""
         try:
             return self._run_all(group, strict=False)
@@ -301,7 +302,7 @@ class Writer:
             self._execute("BEGIN IMMEDIATE")
             return self._run_all(group, strict=True)
 
-    def _run_all(self, group: list[Job], *, strict: bool) -> bool:
+    def _run_all(self, group: list[QueuedCommand], *, strict: bool) -> bool:
         self._rows.begin()
         now_us = self._clock.now_us()  # Not earlier: a lease may end while we wait for the lock.
         changed = False
@@ -310,7 +311,7 @@ class Writer:
         self._rows.flush_all()
         return changed
 
-    def _run_job(self, job: Job, now_us: int, *, strict: bool) -> bool:
+    def _run_job(self, job: QueuedCommand, now_us: int, *, strict: bool) -> bool:
         """Whether the command wrote anything; what it raised becomes its own answer."""
         job.answer = job.error = None
         try:
@@ -323,7 +324,7 @@ class Writer:
         self._rows.take(tx)
         return tx.changed
 
-    def _handle(self, job: Job, now_us: int, *, strict: bool) -> Tx:
+    def _handle(self, job: QueuedCommand, now_us: int, *, strict: bool) -> Tx:
         """Let the handler decide; what it refuses on an assumption it has to decide once more."""
         command = job.command
         handler = HANDLERS[type(command)]
@@ -385,7 +386,7 @@ class Writer:
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
 
-def _fail(group: list[Job], error: BaseException, cause: Exception | None = None) -> None:
+def _fail(group: list[QueuedCommand], error: BaseException, cause: Exception | None = None) -> None:
     """A transaction that fails fails for everyone in it."""
     if cause is not None:
         error.__cause__ = cause
@@ -395,14 +396,14 @@ def _fail(group: list[Job], error: BaseException, cause: Exception | None = None
         job.done = True
 
 
-def _succeed(group: list[Job]) -> None:
+def _succeed(group: list[QueuedCommand]) -> None:
     for job in group:
         job.done = True
 
 
-def _deliver(group: list[Job]) -> None:
+def _deliver(group: list[QueuedCommand]) -> None:
     """Wake all async waiters of one loop with one call."""
-    loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[QueuedCommand]] = {}
     for job in group:
         if job.loop is not None:
             loops.setdefault(job.loop, []).append(job)
@@ -413,7 +414,7 @@ def _deliver(group: list[Job]) -> None:
             continue  # The loop is closed, so nobody is left to be told; the commit stands.
 
 
-def _answer(jobs: list[Job]) -> None:
+def _answer(jobs: list[QueuedCommand]) -> None:
     for job in jobs:
         future = job.future
         if future is None or future.done():

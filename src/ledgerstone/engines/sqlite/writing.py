@@ -5,21 +5,21 @@ A command that is refused has written nothing, since its writes are rows in dict
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
 from ledgerstone.engines.sqlite.rows import SqliteRows, statements_of
-from ledgerstone.engines.sqlite.sorting import sort
 from ledgerstone.engines.sqlite.statements import Statements
+from ledgerstone.engines.sqlite.table_buffer import KeyTaken, NotTaken, TableBuffer
 from ledgerstone.tables.graph import NODES, NodeRow
 from ledgerstone.tables.runs import KEPT_RUNS
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, SESSIONS_BY_ID, STUBS
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import UNKNOWN, Tx, added
+from ledgerstone.tables.transaction import UNKNOWN, Range, T, Tx, added
 from ledgerstone.tables.usage import BUDGETS, USAGE_DAYS
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -42,72 +42,6 @@ OFTEN_EMPTY: frozenset[Table[Any]] = frozenset((BUDGETS, KEPT_RUNS, STUBS))
 """Tables that most commands look at and few stores use."""
 
 
-class NotTaken(Exception):
-    """Waiting rows could not be written; its cause says why. Nobody knows whose they are."""
-
-
-class KeyTaken(NotTaken):
-    """There is a row already with a key, or a unique value, that was said to be new."""
-
-
-class Held:
-    """What a transaction knows of one table, and what it has not yet written of it.
-
-    A table is `mixed` when not all that waits is inserted.
-    """
-
-    __slots__ = ("adds", "before", "empty", "firsts", "mixed", "rows", "table", "texts")
-
-    def __init__(self, table: Table[Any]) -> None:
-        self.table = table
-        self.texts = statements_of(table)
-        self.rows: dict[Key, Any] = {}
-        """Rows as they are now, by key; None where there is none."""
-        self.before: dict[Key, Any] = {}
-        """Of the rows that wait to be written: what the file has, or UNKNOWN."""
-        self.mixed = False
-        self.adds: dict[Key, Any] = {}
-        self.firsts: dict[Index[Any], set[Any]] = {}
-        """Of the indexes that were asked for while rows wait: in which places rows change."""
-        self.empty: bool | None = None
-
-    def forget(self) -> None:
-        self.rows.clear()
-        self.written()
-        self.adds.clear()
-        self.empty = None
-
-    def written(self) -> None:
-        """No row waits any more."""
-        self.before.clear()
-        self.firsts.clear()
-        self.mixed = False
-
-    def wait(self, written: dict[Key, Any], new: Collection[Key]) -> None:
-        """Rows wait, some of them new: the file has none there, unless it waits to be deleted."""
-        self.mixed = True
-        rows = self.rows
-        for key, row in written.items():
-            old = rows.get(key, UNKNOWN)
-            if key in new:
-                if old is not UNKNOWN and old is not None:
-                    raise KeyTaken
-                old = None
-            self.before.setdefault(key, old)
-            rows[key] = row
-
-    def note_firsts(self, index: Index[Any], values: set[Any], keys: Iterable[Key]) -> None:
-        """Add the first columns of rows that wait, as they are and as the file has them."""
-        name = index.columns[0]
-        for key in keys:
-            old = self.before[key]
-            if old is UNKNOWN:
-                values.add(UNKNOWN)
-            for row in (old, self.rows[key]):
-                if row is not UNKNOWN and row is not None:
-                    values.add(getattr(row, name))
-
-
 class WritingRows(SqliteRows):
     """Within a transaction its lock keeps everybody else from writing: what was seen stays true.
 
@@ -118,10 +52,12 @@ class WritingRows(SqliteRows):
 
     def __init__(self, connection: apsw.Connection) -> None:
         super().__init__(connection)
-        self._held = {table: Held(table) for table in TABLES}
-        self._waiting: list[Held] = []
-        self._passing = [held.rows for table, held in self._held.items() if table not in REMEMBERED]
-        self._kept = [self._held[table].rows for table in REMEMBERED]
+        self._buffers = {table: TableBuffer(table) for table in TABLES}
+        self._waiting: list[TableBuffer] = []
+        self._passing = [
+            buffer.rows for table, buffer in self._buffers.items() if table not in REMEMBERED
+        ]
+        self._kept = [self._buffers[table].rows for table in REMEMBERED]
         self._tips: dict[int, NodeRow] = {}
         """The newest node of a session, if it is small: the next one will be its child."""
         self._sessions: dict[Key, int] = {}
@@ -149,8 +85,8 @@ class WritingRows(SqliteRows):
 
     def forget(self) -> None:
         """Know nothing: what was written, if anything, was undone."""
-        for held in self._held.values():
-            held.forget()
+        for buffer in self._buffers.values():
+            buffer.forget()
         self._waiting.clear()
         self._tips.clear()
         self._sessions.clear()
@@ -159,25 +95,25 @@ class WritingRows(SqliteRows):
         self._version = -1
 
     async def load(self, table: Table[R], key: Key) -> R | None:
-        held = self._held[table]
-        if held.adds:
-            self._flush(held)
-        row = held.rows.get(key, UNKNOWN)
+        buffer = self._buffers[table]
+        if buffer.adds:
+            self._flush(buffer)
+        row = buffer.rows.get(key, UNKNOWN)
         if row is UNKNOWN:
-            if table in OFTEN_EMPTY and self._is_empty(held):
+            if table in OFTEN_EMPTY and self._is_empty(buffer):
                 return None
             if table is NODES and (tip := self._tips.get(key[0])) is not None and tip.ord == key[1]:
                 return tip  # type: ignore[return-value]
-            row = held.rows[key] = await super().load(table, key)
+            row = buffer.rows[key] = await super().load(table, key)
         return row  # type: ignore[no-any-return]
 
     async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
         if len(keys) == 1:
             return [await self.load(table, keys[0])]
-        held = self._held[table]
-        if held.adds:
-            self._flush(held)
-        rows = held.rows
+        buffer = self._buffers[table]
+        if buffer.adds:
+            self._flush(buffer)
+        rows = buffer.rows
         missing = [key for key in keys if key not in rows]
         if missing:
             found = self._load_all(table, missing)
@@ -195,50 +131,28 @@ class WritingRows(SqliteRows):
         row = await super().find(index, key)
         if row is not None:
             place = index.table.key_of(row)
-            self._held[index.table].rows[place] = row
+            self._buffers[index.table].rows[place] = row
             if index is SESSIONS_BY_ID:
                 self._sessions[key] = place[0]
                 values = self._heads.pop(place, None)
-                if values is not None and place not in self._held[HEADS].rows:
-                    self._held[HEADS].rows[place] = HEADS.row(*values)
+                if values is not None and place not in self._buffers[HEADS].rows:
+                    self._buffers[HEADS].rows[place] = HEADS.row(*values)
         return row
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        table = index.table
-        if table in OFTEN_EMPTY and self._is_empty(self._held[table]):
+    async def range(self, wanted: Range[T]) -> list[T]:
+        table = wanted.index.table
+        buffer = self._buffers[table]
+        if table in OFTEN_EMPTY and self._is_empty(buffer):
             return []
-        self._settle(index, prefix)
-        rows = await super().range(index, prefix, after, before, limit, reverse)
-        if rows:
+        self._settle(wanted.index, wanted.prefix)
+        rows = self._find_range(wanted)
+        if rows and wanted.columns is None:
             key_of = table.key_of
-            self._held[table].rows.update((key_of(row), row) for row in rows)
+            buffer.rows.update((key_of(row), row) for row in rows)
         return rows
 
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        if index.table in OFTEN_EMPTY and self._is_empty(self._held[index.table]):
-            return []
-        self._settle(index, prefix)
-        return self._range(index, columns, prefix, after, before, limit, reverse)
-
     async def last_serial(self, table: Table[Any]) -> int:
-        self._flush(self._held[table])
+        self._flush(self._buffers[table])
         return await super().last_serial(table)
 
     def number(self) -> int:
@@ -250,53 +164,54 @@ class WritingRows(SqliteRows):
 
     def _settle(self, index: Index[Any], prefix: Key) -> None:
         """Flush a table before a look through an index that rows which wait may belong to."""
-        held = self._held[index.table]
-        if held.before and prefix:
-            values = held.firsts.get(index)
+        buffer = self._buffers[index.table]
+        if buffer.before and prefix:
+            values = buffer.firsts.get(index)
             if values is None:
-                values = held.firsts[index] = set()
-                held.note_firsts(index, values, held.before)
+                values = buffer.firsts[index] = set()
+                buffer.note_firsts(index, values, buffer.before)
             if UNKNOWN not in values and prefix[0] not in values:
                 return
-        self._flush(held)
+        self._flush(buffer)
 
-    def _is_empty(self, held: Held) -> bool:
+    def _is_empty(self, buffer: TableBuffer) -> bool:
         """Whether nobody ever wrote a row, so that there is nothing to look for."""
-        if held.before:
+        if buffer.before:
             return False
-        if held.empty is None:
-            held.empty = self._execute(held.texts.any_row).get is None
-        return held.empty
+        if buffer.empty is None:
+            buffer.empty = self._execute(buffer.texts.any_row).get is None
+        return buffer.empty
 
     # --- writing
 
     def take(self, tx: Tx) -> None:
         """Let the writes of a command wait with those of its group."""
         for table, written in tx.writes.items():
-            held, new, rows = self._held[table], tx.inserted.get(table), written
-            if held.adds:
-                self._flush(held)
-            if not held.before:
-                self._waiting.append(held)
-            held.empty = None
+            buffer, new, rows = self._buffers[table], tx.inserted.get(table), written
+            if buffer.adds:
+                self._flush(buffer)
+            if not buffer.before:
+                self._waiting.append(buffer)
+            buffer.empty = None
             if table.serial and new:
                 rows, new = self._numbered(written, new)
-            if new and len(new) == len(rows) and held.rows.keys().isdisjoint(rows):
-                held.before.update(dict.fromkeys(rows))
-                held.rows.update(rows)
+            if new and len(new) == len(rows) and buffer.rows.keys().isdisjoint(rows):
+                buffer.before.update(dict.fromkeys(rows))
+                buffer.rows.update(rows)
             else:
-                held.wait(rows, new or ())
+                buffer.wait(rows, new or ())
             if table is NODES:
-                self._note_tip(rows, mixed=held.mixed)
-            for index, values in held.firsts.items():
-                held.note_firsts(index, values, rows)
+                self._note_tip(rows, mixed=buffer.mixed)
+            for index, values in buffer.firsts.items():
+                buffer.note_firsts(index, values, rows)
         for table, summed in tx.adds.items():
-            held = self._held[table]
-            if held.before:
-                self._flush(held)
-            self._waiting.append(held)
+            buffer = self._buffers[table]
+            if buffer.before:
+                self._flush(buffer)
+            self._waiting.append(buffer)
             for key, row in summed.items():
-                held.adds[key] = added(table, held.adds[key], row) if key in held.adds else row
+                old = buffer.adds.get(key)
+                buffer.adds[key] = row if old is None else added(table, old, row)
 
     def _numbered(self, written: dict[Key, Any], new: set[Key]) -> tuple[dict[Key, Any], set[Key]]:
         """Rows of a serial table; new ones have keys of their own until the file gives some."""
@@ -323,35 +238,35 @@ class WritingRows(SqliteRows):
 
     def flush_all(self) -> None:
         """Write all that waits."""
-        for held in self._waiting:
-            if held.before or held.adds:
-                self._flush(held)
+        for buffer in self._waiting:
+            if buffer.before or buffer.adds:
+                self._flush(buffer)
         self._waiting.clear()
 
-    def _flush(self, held: Held) -> None:
+    def _flush(self, buffer: TableBuffer) -> None:
         """Write what waits for a table."""
         try:
-            if held.before:
-                self._write(held)
-            if held.adds:
-                texts = held.texts
-                self._run(texts.add, list(map(texts.values, held.adds.values())))
-                held.adds.clear()
-                held.rows.clear()
+            if buffer.before:
+                self._write(buffer)
+            if buffer.adds:
+                texts = buffer.texts
+                self._run(texts.add, list(map(texts.values, buffer.adds.values())))
+                buffer.adds.clear()
+                buffer.rows.clear()
         except apsw.ConstraintError as error:
             raise KeyTaken from error
         except REFUSED as error:
             raise NotTaken from error
 
-    def _write(self, held: Held) -> None:
-        texts, rows, before = held.texts, held.rows, held.before
-        if not held.mixed:
+    def _write(self, buffer: TableBuffer) -> None:
+        texts, rows, before = buffer.texts, buffer.rows, buffer.before
+        if not buffer.mixed:
             self._run(texts.insert, list(map(texts.inserted, map(rows.__getitem__, before))))
         elif len(before) > 1 or not self._change(texts, before, rows):
-            self._sort(held)
-        if held.table not in REMEMBERED:
+            self._sort(buffer)
+        if buffer.table not in REMEMBERED:
             rows.clear()
-        held.written()
+        buffer.written()
 
     def _change(self, texts: Statements, before: dict[Key, Any], rows: dict[Key, Any]) -> bool:
         """One row that stays in its places: most of what a lone commit changes."""
@@ -363,12 +278,12 @@ class WritingRows(SqliteRows):
             self._execute(texts.change, texts.changed(texts.values(row)))
         return True
 
-    def _sort(self, held: Held) -> None:
+    def _sort(self, buffer: TableBuffer) -> None:
         """Rows leave before others come, so that what is unique is free."""
-        texts = held.texts
-        drops, changes, inserts, puts = sort(texts, held.before, held.rows)
+        texts = buffer.texts
+        drops, changes, inserts, puts = buffer.sorted_writes()
         if drops:
-            self._drop(held.table, drops)
+            self._drop(buffer.table, drops)
         for moved, some in changes.items():
             text, pick = texts.update(moved)
             if text:

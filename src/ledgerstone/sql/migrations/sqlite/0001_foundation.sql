@@ -41,8 +41,8 @@
 -- `seal` is a checksum over the key of a row and the columns that no link of the chain vouches for
 -- (docs/adr/0013); the writer computes it with each row, `verify` compares it.
 --
--- All but `generation` and `store` is what the declarations say (ledgerstone/tables, and
--- engines/sqlite/schema.py makes the same of them).
+-- All but `generation` and `store` is what the declarations say (ledgerstone/tables; a test
+-- compares them).
 --
 -- Indexes begin with the id, not the session: ids are UUIDv7, so one commit of many sessions
 -- touches the same few pages (docs/adr/0006).

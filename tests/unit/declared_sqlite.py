@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledgerstone.engines.sqlite.statements import expression, quoted, stored_columns
+from ledgerstone.engines.statements import expression, quoted, stored_columns
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.table import Index, Table
 

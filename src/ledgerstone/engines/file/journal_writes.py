@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ledgerstone.commands import Command
 from ledgerstone.commands.nodes import VacuumSession
 from ledgerstone.commands.sessions import PurgeSession
+from ledgerstone.commands.transfer import Chunk, ImportRows
 from ledgerstone.commands.usage import DeleteUsage
 from ledgerstone.commands.work import TakeWork
 from ledgerstone.engines.file.codec import Keys, put_of
@@ -25,7 +27,8 @@ from ledgerstone.engines.file.homes import (
 from ledgerstone.engines.file.journal import Journal
 from ledgerstone.engines.file.lines import STORE, VERSION, Line, Part, time_text
 from ledgerstone.engines.file.recovery import Loaded
-from ledgerstone.engines.memory.rows import Change, Given
+from ledgerstone.engines.memory.rows import Change, LastNumbers
+from ledgerstone.rules import transfer
 from ledgerstone.tables.graph import TURNS
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS
 from ledgerstone.tables.usage import BUDGETS
@@ -33,9 +36,12 @@ from ledgerstone.tables.work import READY
 
 ERASING = (VacuumSession, DeleteUsage)
 """What they take away must leave the disk too."""
+_OWNED = ("turns", "attachments", "artifacts", "evidence")
+"""Tables of a tenant whose rows begin with what decides about their journal."""
+_OF_A_SESSION = {table.name for table in (transfer.SESSIONS, *transfer.OF_A_SESSION)}
 
 
-class Plan(msgspec.Struct):
+class JournalWrite(msgspec.Struct):
     """What one command writes, and places when it is written.
 
     line     None when nothing of it is kept on disk, as with the sweep of a purged session
@@ -50,19 +56,13 @@ class Plan(msgspec.Struct):
     rewrite: bool = False
     clean: bool = False
     gone: tuple[str, str] | None = None
-    given: Given = Given(0, {})
+    given: LastNumbers = LastNumbers(0, {})
 
 
-def plan(
-    books: Loaded, command: Command[Any], now_us: int, changes: list[Change], given: Given
-) -> Plan:
+def journal_write(
+    books: Loaded, command: Command[Any], now_us: int, changes: list[Change]
+) -> JournalWrite:
     """The line of a change set, before it is placed."""
-    made = _plan(books, command, now_us, changes)
-    made.given = given
-    return made
-
-
-def _plan(books: Loaded, command: Command[Any], now_us: int, changes: list[Change]) -> Plan:
     parts = _by_home(books, _written(books, command, changes))
     for home in parts:
         if home.number in books.faults:
@@ -71,16 +71,16 @@ def _plan(books: Loaded, command: Command[Any], now_us: int, changes: list[Chang
     if purged or isinstance(command, PurgeSession):
         return _purge(books, command, now_us, changes, parts, purged)
     if not parts:
-        return Plan(changes)
+        return JournalWrite(changes)
     number = _journal_of(books, command, parts)
     line = _line(books, command, now_us, number, parts)
     if not isinstance(command, ERASING):
-        return Plan(changes, line)
+        return JournalWrite(changes, line)
     erased = number or number_of(books.rows, command.tenant, command.session)
     clean = is_mentioned(books, erased, command.tenant, command.session)
     if number:
-        return Plan(changes, as_base(books, line, changes), rewrite=True, clean=clean)
-    return Plan(changes, msgspec.structs.replace(line, erases=erased), clean=clean)
+        return JournalWrite(changes, as_base(books, line, changes), rewrite=True, clean=clean)
+    return JournalWrite(changes, msgspec.structs.replace(line, erases=erased), clean=clean)
 
 
 def _journal_of(books: Loaded, command: Command[Any], parts: dict[Home, list[Change]]) -> int:
@@ -167,13 +167,13 @@ def _purge(
     changes: list[Change],
     parts: dict[Home, list[Change]],
     number: int,
-) -> Plan:
+) -> JournalWrite:
     """A line in the store's journal; what it tells of the session goes, and the session's own."""
     session = getattr(command, "id", "")
     clean = is_mentioned(books, number, command.tenant, session)
     rest = {home: of for home, of in parts.items() if home not in homes_of(number, session)}
     if not number and not rest and not clean:
-        return Plan(changes)
+        return JournalWrite(changes)
     said: dict[str, Any] = {"feed": books.rows.given.serials.get(TURNS, 0)}
     if number:
         # Its journal has said what was left of budgets.
@@ -185,7 +185,7 @@ def _purge(
         journal = books.journals.get(number)
         said.update(session=session, drops=((number, journal.n if journal else 0),))
     line = msgspec.structs.replace(_line(books, command, now_us, STORE, rest), **said)
-    return Plan(changes, line, clean=clean, gone=(command.tenant, session))
+    return JournalWrite(changes, line, clean=clean, gone=(command.tenant, session))
 
 
 def _line(
@@ -236,3 +236,17 @@ def _rows(changes: Iterable[Change]) -> dict[str, Any]:
             gone.setdefault(table.name, []).append(key)
     put = put_of((table, row) for table, _, row in changes if row is not None)
     return {"put": put, "gone": gone}
+
+
+def split_import(command: ImportRows) -> Iterator[ImportRows]:
+    """The same rows in the same order, those of one journal at a time: a line is of one."""
+    chunks = (piece for chunk in command.chunks if chunk.rows for piece in transfer.by_owner(chunk))
+    for _, group in groupby(chunks, key=_owner):
+        yield ImportRows(tenant=command.tenant, chunks=tuple(group))
+
+
+def _owner(chunk: Chunk) -> tuple[str, Any]:
+    """Chunks of one owner may stand in one line: those of a session, or of the store."""
+    if chunk.table in _OF_A_SESSION:
+        return "session", chunk.rows[0][0]
+    return (chunk.table, chunk.rows[0][0]) if chunk.table in _OWNED else ("store", None)

@@ -33,7 +33,7 @@ def find_damage(connection: apsw.Connection, run: Callable[[], Any]) -> Corrupt 
     found: list[Corrupt] = []
 
     def look(cursor: apsw.Cursor, row: Key) -> Key:
-        damage = _misfit(connection, cursor, row)
+        damage = _find_invalid(connection, cursor, row)
         if damage is not None:
             found.append(damage)
             raise damage
@@ -50,7 +50,7 @@ def find_damage(connection: apsw.Connection, run: Callable[[], Any]) -> Corrupt 
     return found[0] if found else None
 
 
-def _misfit(connection: apsw.Connection, cursor: apsw.Cursor, row: Key) -> Corrupt | None:
+def _find_invalid(connection: apsw.Connection, cursor: apsw.Cursor, row: Key) -> Corrupt | None:
     for value, (_, kind, database, table, column) in zip(row, cursor.description_full, strict=True):
         if not column:
             continue  # Computed, not stored.
