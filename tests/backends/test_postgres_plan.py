@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,7 +25,6 @@ from ledgerstone.engines.postgres.planned.sections import (
     NEW_TURNS,
     NEW_WORK,
     RAISED_LINES,
-    SECTIONS,
 )
 from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
 from ledgerstone.records.leases import Lease
@@ -35,7 +32,6 @@ from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
-from ledgerstone.sql.migrate import functions
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 
@@ -191,16 +187,3 @@ def test_only_commands_of_one_session_are_taken() -> None:
     making = CreateSession(tenant="default", session=Session(id="s"))
     assert not takes(making)
     assert Job(commit(), 0.0).key == KEY
-
-
-@pytest.mark.parametrize("n", range(len(SECTIONS)), ids=lambda n: SECTIONS[n].table.name)
-def test_a_section_is_as_wide_as_the_server_reads_it(n: int) -> None:
-    """Columns that a table gets travel by themselves; ledger_write has to name them too."""
-    section, begin = SECTIONS[n], 4 * (n + 2) - 2
-    row = SimpleNamespace(**dict.fromkeys((*section.table.columns, *section.columns), 1))
-    carried: tuple[list[Any], ...] = ([], [], [])
-    section.carry(1, [row], *carried)
-    text = " ".join(functions("postgres"))
-    for kind, values in enumerate(carried):
-        steps = re.findall(rf"at\[{begin + kind}\] \+ [rn](?: \* (\d+))?\b", text)
-        assert {int(step or 1) for step in steps} == {len(values)} - {0}

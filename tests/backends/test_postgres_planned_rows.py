@@ -21,8 +21,8 @@ from ledgerstone.engines.postgres.planned.sections import SECTIONS, Section
 from ledgerstone.engines.postgres.planned.take import is_queued
 from ledgerstone.testing.servers.places import Places
 from tests.backends.hot_commands import SESSIONS, HotCommands
-from tests.backends.lone import outcome
 from tests.backends.planned import make, verified
+from tests.backends.single import outcome
 
 COMMANDS = 400
 OTHERWISE = {"turns": {"pos"}}

@@ -143,20 +143,20 @@ class Face:
             limit_s,
             self.clock,
             rls=target.rls,
-            lone=target.prepare,
+            single=target.prepare,
             strict=target.strict,
         )
         self.slow.heads = line.heads
         self.hot = make_flusher(line, self.slow)
         self._queue_pool = Pool(make_driver(target, 1), patience, known=True)
-        lone = target.prepare and not target.rls
+        single = target.prepare and not target.rls
         queue = QueueLine(
             self._queue_pool,
             limit_s,
             self.clock,
             line.heads,
             line.claims,
-            lone=lone,
+            single=single,
             strict=target.strict,
         )
         self.queue = make_flusher(queue, self.slow)

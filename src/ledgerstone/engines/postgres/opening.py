@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ledgerstone.engines.postgres.drivers.port import PgConnection, ServerSaid
+from ledgerstone.engines.postgres.functions import functions, layout
 from ledgerstone.errors import NotADatabase, NotSupported, SchemaTooNew, SchemaTooOld
 from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.migrate import functions, layout, migrations, newest
+from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.sql.texts import sql_files
 
 DIALECT = "postgres"
@@ -61,7 +62,7 @@ async def has_our_functions(connection: PgConnection, timeout_s: float) -> bool:
     They are replaced by an explicit migration only, since processes of the other version call them.
     """
     rows = await connection.fetch(load(DIALECT)["store_functions"].text, (), timeout_s)
-    return bool(rows) and rows[0][0] == layout(DIALECT)
+    return bool(rows) and rows[0][0] == layout()
 
 
 async def migrate(connection: PgConnection, schema: str) -> int:
@@ -113,11 +114,11 @@ def script_after(schema: str, version: int) -> str:
 def steps_after(version: int) -> str:
     """The SQL from one version to the newest; its functions are made anew each time."""
     texts = [step.text for step in migrations(DIALECT)[version:]]
-    return "\n".join((*texts, *functions(DIALECT), _end()))
+    return "\n".join((*texts, *functions(), _end()))
 
 
 def _end() -> str:
-    return _frame("end", version=newest(DIALECT), layout=layout(DIALECT))
+    return _frame("end", version=newest(DIALECT), layout=layout())
 
 
 def _frame(name: str, **given: object) -> str:

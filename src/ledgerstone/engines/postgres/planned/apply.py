@@ -87,8 +87,8 @@ class Parcel:
 
     def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
         """What `apply_planned` is called with; None when a text cannot travel as it is."""
-        texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
-        if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
+        texts = joined(self.texts)
+        if texts is None:
             return None
         return who, now_us, mode | self.mode, array(self.at), array(self.ints), texts, self.blobs
 
@@ -120,18 +120,19 @@ def array(numbers: Sequence[int | None]) -> str:
     return "{" + _json(numbers)[1:-1].decode("ascii") + "}"
 
 
-def _is_plain(joined: str, borders: int, nulls: int) -> bool:
-    """Whether no text has in it what parts them, or what no column can hold."""
-    if joined.count(_BORDER) != borders or joined.count(_NULL) != nulls:
-        return False
-    if "\0" in joined or "\x01" in joined:
-        return False
-    if not joined.isascii():
+def joined(texts: Sequence[str | None]) -> str | None:
+    """Texts as one; None when one has in it what parts them, or what no column can hold."""
+    found = _BORDER.join([_NULL if text is None else text for text in texts])
+    if found.count(_BORDER) != max(len(texts) - 1, 0) or found.count(_NULL) != texts.count(None):
+        return None
+    if "\0" in found or "\x01" in found:
+        return None
+    if not found.isascii():
         try:
-            joined.encode()
+            found.encode()
         except UnicodeEncodeError:
-            return False
-    return True
+            return None
+    return found
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -27,8 +27,7 @@ from ledgerstone.engines.postgres.drivers.port import (
     Place,
     ServerSaid,
 )
-from ledgerstone.engines.postgres.planned import lone as postgres_lone
-from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
+from ledgerstone.engines.postgres.planned import single
 from ledgerstone.engines.postgres.planned.apply import (
     CHECK_IDS,
     SKIP_LOCKED,
@@ -42,7 +41,7 @@ from ledgerstone.engines.postgres.planned.claims import Claims
 from ledgerstone.engines.postgres.planned.heads import Heads, Key
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, Unplanned
 from ledgerstone.engines.postgres.planned.plan import Plan, plan
-from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES, NEW_NODES
+from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.sql.tx import Row
@@ -142,7 +141,7 @@ class Line:
         clock: ServerClock,
         *,
         rls: bool,
-        lone: bool = False,
+        single: bool = False,
         strict: bool = True,
     ) -> None:
         self.heads = Heads()
@@ -154,7 +153,7 @@ class Line:
         self._pool = pool
         self._clock = clock
         self._rls = rls
-        self._lone = lone and not rls
+        self._single = single and not rls
         self._of: dict[Key, deque[Job]] = {}
         """By session: the command that is on its way, and those that wait behind it."""
 
@@ -315,12 +314,13 @@ class Line:
     async def call(self, group: Sequence[Job]) -> Judged | None:
         """One call for all of them, again when that may help; None when nothing was carried out.
         ConnectionLost when nobody knows."""
-        mode, alone = 0, self._lone and len(group) == 1 and _fits_alone(group[0].plan)
-        for _ in range(SENDS_MAX + alone):
+        mode = 0
+        shape = single.shape_of(group[0].plan) if self._single and len(group) == 1 else None
+        for _ in range(SENDS_MAX + (shape is not None)):
             try:
-                if alone:
-                    alone = False
-                    judged = await self._call_alone(group)
+                if shape is not None:
+                    tried, shape = shape, None
+                    judged = await self._call_single(group, tried)
                     if judged is not None:
                         return judged
                 return await self._call(group, mode)
@@ -346,13 +346,12 @@ class Line:
         self._clock.seen(judged.clock_us)
         return judged
 
-    async def _call_alone(self, group: Sequence[Job]) -> Judged | None:
+    async def _call_single(self, group: Sequence[Job], shape: single.Shape) -> Judged | None:
         """The only command by a statement of its own; None when something is not as planned."""
         made = group[0].plan
         assert made is not None
-        lone = postgres_lone if NEW_NODES in made.writes else postgres_lone_work
-        call = lone.call_of(made, self._clock.given_us())
-        judged = None if call is None else postgres_lone.judged(await self._fetch(group, *call))
+        call = single.call_of(made, shape, self._clock.given_us())
+        judged = None if call is None else single.judged(await self._fetch(group, *call))
         if judged is not None:
             self._clock.seen(judged.clock_us)
         return judged
@@ -367,7 +366,3 @@ class Line:
             raise
         finally:
             self._pool.give_back(connection)
-
-
-def _fits_alone(plan: Plan | None) -> bool:
-    return postgres_lone.fits(plan) or postgres_lone_work.fits(plan)

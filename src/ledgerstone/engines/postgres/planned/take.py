@@ -23,11 +23,11 @@ from ledgerstone.engines.postgres.drivers.port import (
     NotConnected,
     ServerSaid,
 )
-from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
 from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
 from ledgerstone.engines.postgres.planned.claims import Claims
 from ledgerstone.engines.postgres.planned.heads import Heads, Key, Known
 from ledgerstone.engines.postgres.planned.line import Job, time_left_s
+from ledgerstone.engines.postgres.planned.single import standing
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
@@ -127,7 +127,7 @@ class QueueLine:
         heads: Heads,
         claims: Claims,
         *,
-        lone: bool = False,
+        single: bool = False,
         strict: bool = True,
     ) -> None:
         self.waiting: deque[Job] = deque()
@@ -138,7 +138,7 @@ class QueueLine:
         self._clock = clock
         self._heads = heads
         self._claims = claims
-        self._lone = lone
+        self._single = single
 
     def admit(self, job: Job) -> None:
         """Take a command in; one whose texts no column can hold as they are goes the slow way."""
@@ -176,7 +176,7 @@ class QueueLine:
     async def call(self, group: Sequence[Job]) -> list[Row] | None:
         """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
         knows."""
-        alone = self._alone(group) if self._lone and len(group) == 1 else None
+        alone = self._alone(group) if self._single and len(group) == 1 else None
         for _ in range(SENDS_MAX):
             try:
                 if alone is not None:
@@ -199,14 +199,21 @@ class QueueLine:
         arguments = (commands[0].tenant, self._clock.given_us(), *asked)
         return await self._fetch(group, statements()[call.query].text, arguments)
 
-    def _alone(self, group: Sequence[Job]) -> postgres_lone_work.Call | None:
-        """The statement for a claim that nobody else waits with; when it finds nothing, or cannot
-        say why, the function does."""
+    def _alone(self, group: Sequence[Job]) -> tuple[str, Row] | None:
+        """The statement for a claim of one batch that nobody else waits with; when it finds
+        nothing, or cannot say why, the function does."""
         (job,) = group
-        known = self._heads.get(job.key)
-        if not isinstance(job.command, ClaimWork) or known is None:
+        command, known = job.command, self._heads.get(job.key)
+        if not isinstance(command, ClaimWork) or known is None:
             return None
-        return postgres_lone_work.claim_call(job.command, known, self._clock.given_us())
+        if command.max_batches != 1 or known.head.deleted_us is not None:
+            return None
+        guard = command.guard
+        return statements()["claim_alone"].text, (
+            *standing(command.tenant, known),
+            *(self._clock.given_us(), guard.fence, guard.token, command.claim, command.queue),
+            *(command.boundary, command.token, command.owner, command.ttl_us),
+        )
 
     async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
         left_s = time_left_s(group, self.limit_s)

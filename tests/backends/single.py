@@ -26,17 +26,17 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[str] = []
-        alone, call = Line._call_alone, Line._call
+        alone, call = Line._call_single, Line._call
 
-        async def noted_alone(line: Line, group: Any) -> Any:
+        async def noted_alone(line: Line, group: Any, shape: Any) -> Any:
             self.seen.append("alone")
-            return await alone(line, group)
+            return await alone(line, group, shape)
 
         async def noted(line: Line, group: Any, mode: int) -> Any:
             self.seen.append("group")
             return await call(line, group, mode)
 
-        monkeypatch.setattr(Line, "_call_alone", noted_alone)
+        monkeypatch.setattr(Line, "_call_single", noted_alone)
         monkeypatch.setattr(Line, "_call", noted)
 
     def take(self) -> list[str]:
