@@ -21,7 +21,7 @@ from ledgerstone.commands.sessions import DeleteSession, PurgeSession, RestoreSe
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.commands.usage import DeleteUsage, SetBudget
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
-from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -189,7 +189,9 @@ class TestWays:
         backend = open_postgres(postgres_url)
         try:
             line = backend._blocking.hot._line
-            off = Line(line._pool, 1.0, line._clock, rls=field == "rls", single=field != "prepare")
+            off = CommandQueue(
+                line._pool, 1.0, line._clock, rls=field == "rls", single=field != "prepare"
+            )
             assert line._single
             assert not off._single
         finally:

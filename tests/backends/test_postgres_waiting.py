@@ -21,7 +21,7 @@ from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.engines.postgres.drivers import urls as postgres_urls
-from ledgerstone.engines.postgres.drivers.places import Places, wait_in_thread, wait_on_loop
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_in_thread, wait_on_loop
 from ledgerstone.engines.postgres.planned import flusher as postgres_flusher
 from ledgerstone.errors import Busy, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
@@ -215,7 +215,7 @@ def in_an_hour() -> float:
 
 def test_first_come_first_served_on_a_loop() -> None:
     async def story() -> list[int]:
-        places, order = Places(1), list[int]()
+        places, order = Slots(1), list[int]()
         inside = places.take()
         assert inside is not None
 
@@ -238,7 +238,7 @@ def test_first_come_first_served_on_a_loop() -> None:
 
 
 def test_first_come_first_served_in_threads() -> None:
-    places, order = Places(1), list[int]()
+    places, order = Slots(1), list[int]()
     inside = places.take()
     assert inside is not None
 
@@ -264,7 +264,7 @@ def test_no_place_is_lost_or_doubled(seed: int) -> None:
     random = Random(seed)
 
     async def story() -> None:
-        places, inside, most = Places(3), 0, 0
+        places, inside, most = Slots(3), 0, 0
 
         async def call() -> None:
             nonlocal inside, most

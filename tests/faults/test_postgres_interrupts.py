@@ -29,8 +29,8 @@ STATEMENTS_MAX = 100
 PLACES_MAX = 3000
 ENGINE = (
     *("postgres/backend.py", "drivers/pool.py", "drivers/psycopg.py", "postgres/interactive.py"),
-    *("postgres/transaction.py", "planned/outcomes.py", "postgres/handling.py", "postgres/rows.py"),
-    *("postgres/writing.py", "postgres/reads.py"),
+    *("postgres/transaction.py", "planned/outcomes.py", "postgres/rows.py"),
+    *("postgres/writing.py", "postgres/overrides.py"),
 )
 OPEN = """
 select state, query from pg_stat_activity

@@ -11,7 +11,7 @@ from ledgerstone.cli.gc import seconds
 from ledgerstone.cli.options import ENVIRONMENT, AsJson, StoreUrl, is_server
 from ledgerstone.cli.output import plural, print_json, print_line
 from ledgerstone.clock import US_PER_S, SystemClock
-from ledgerstone.engines.postgres.partitions import Partitions, partition
+from ledgerstone.engines.postgres.admin import Partitions, partition
 
 EXAMPLE = "Example: ledgerstone partition --store postgresql://db/agents --drop-older-than 26w"
 

@@ -17,28 +17,32 @@ from ledgerstone.engines.postgres.changes import PostgresChanges
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
 from ledgerstone.engines.postgres.drivers.joined import Joiner
-from ledgerstone.engines.postgres.drivers.places import Patience
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import PgDriver
+from ledgerstone.engines.postgres.drivers.slots import Patience
 from ledgerstone.engines.postgres.drivers.urls import Target, parse_target
-from ledgerstone.engines.postgres.facts import check_durability, read_facts, warnings_of
 from ledgerstone.engines.postgres.interactive import Interactive
-from ledgerstone.engines.postgres.near import Near
-from ledgerstone.engines.postgres.opening import DIALECT, check_server, prepare_schema
-from ledgerstone.engines.postgres.planned.flusher import (
-    AsyncFlusher,
-    BlockingFlusher,
-    Gathering,
-    Slow,
-)
-from ledgerstone.engines.postgres.planned.line import Line, takes
-from ledgerstone.engines.postgres.planned.take import QueueLine, is_queued
-from ledgerstone.engines.postgres.planned.together import await_together, write_together
-from ledgerstone.engines.postgres.refusals import (
+from ledgerstone.engines.postgres.opening import (
+    DIALECT,
+    check_durability,
     check_feed,
     check_rights,
     check_security,
+    check_server,
+    prepare_schema,
+    read_facts,
+    warnings_of,
 )
+from ledgerstone.engines.postgres.pgvector import VectorTable
+from ledgerstone.engines.postgres.planned.flusher import (
+    AsyncFlusher,
+    BlockingFlusher,
+    SendingQueue,
+    Slow,
+)
+from ledgerstone.engines.postgres.planned.queue import CommandQueue, takes
+from ledgerstone.engines.postgres.planned.together import await_together, write_together
+from ledgerstone.engines.postgres.planned.work_queue import WorkQueue, is_queued
 from ledgerstone.errors import (
     InvalidValue,
     LedgerstoneError,
@@ -82,7 +86,7 @@ def open_postgres(
         target = msgspec.structs.replace(target, read_only=True, migrate=False)
     # A test's clock stands in for the database's own.
     stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
-    face = Face(blocking_driver, BlockingFlusher, target, stand_in, known=False)
+    face = Connections(blocking_driver, BlockingFlusher, target, stand_in, known=False)
     try:
         key = run_now(_inspect(face, target, level))
     except LedgerstoneError:
@@ -94,7 +98,7 @@ def open_postgres(
     return PostgresBackend(target, level, stand_in, face, key)
 
 
-async def _inspect(face: Face, target: Target, level: str) -> bytes:
+async def _inspect(face: Connections, target: Target, level: str) -> bytes:
     """Refuse a server that will not do, prepare the schema, read the key of cursors."""
     ends_s = monotonic_s() + target.connect_timeout_s
     connection = await face.pool.borrow(ends_s)
@@ -114,7 +118,7 @@ async def _inspect(face: Face, target: Target, level: str) -> bytes:
         face.pool.give_back(connection)
 
 
-class Face:
+class Connections:
     """The connections of one colour: of all blocking threads, or of one event loop.
 
     `hot` has a connection of its own, so that readers cannot starve it.
@@ -123,7 +127,7 @@ class Face:
     def __init__(
         self,
         make_driver: Callable[[Target, int], PgDriver],
-        make_flusher: Callable[[Gathering, Slow], Any],
+        make_flusher: Callable[[SendingQueue, Slow], Any],
         target: Target,
         clock: Clock | None,
         *,
@@ -138,7 +142,7 @@ class Face:
         # What waits for a head waits for all that is behind it.
         hot = msgspec.structs.replace(target, lock_timeout_ms=HEAD_WAIT_MS)
         self._hot_pool = Pool(make_driver(hot, 1), patience, known=True)
-        line = Line(
+        line = CommandQueue(
             self._hot_pool,
             limit_s,
             self.clock,
@@ -150,7 +154,7 @@ class Face:
         self.hot = make_flusher(line, self.slow)
         self._queue_pool = Pool(make_driver(target, 1), patience, known=True)
         single = target.prepare and not target.rls
-        queue = QueueLine(
+        queue = WorkQueue(
             self._queue_pool,
             limit_s,
             self.clock,
@@ -206,18 +210,18 @@ class PostgresBackend:
     """A store in one schema of a database."""
 
     def __init__(
-        self, target: Target, durability: str, clock: Clock | None, face: Face, key: bytes
+        self, target: Target, durability: str, clock: Clock | None, face: Connections, key: bytes
     ) -> None:
         self._target = target
         self._clock = clock
         self._pid = os.getpid()
         self.cursor_key = key
         self._blocking = face
-        self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
+        self._faces: dict[asyncio.AbstractEventLoop, Connections] = {}
         self._making = threading.Lock()
         self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
         self._joiner = Joiner(target, face.clock)
-        self._near = Near(target.shown, target.statement_timeout_s)
+        self._near = VectorTable(target.shown, target.statement_timeout_s)
         self._closed = False
         self._capabilities = Capabilities(
             name="postgres", durability=durability, multi_process=True, requires_network=True
@@ -377,7 +381,7 @@ class PostgresBackend:
             _close_on(loop, face)
         self._blocking.close()
 
-    def _face(self) -> Face:
+    def _face(self) -> Connections:
         """The connections of the running loop."""
         import asyncio
 
@@ -388,7 +392,7 @@ class PostgresBackend:
             with self._making:
                 for other in [other for other in self._faces if other.is_closed()]:
                     del self._faces[other]
-                face = self._faces[loop] = Face(
+                face = self._faces[loop] = Connections(
                     async_driver, AsyncFlusher, self._target, self._clock, known=True
                 )
             face.anchor = _until_the_loop_ends(face)
@@ -403,7 +407,7 @@ class PostgresBackend:
             raise StoreClosed("this store was opened before a fork; open it again in the child")
 
 
-async def _until_the_loop_ends(face: Face) -> AsyncGenerator[None, None]:
+async def _until_the_loop_ends(face: Connections) -> AsyncGenerator[None, None]:
     """asyncio.run closes generators that were begun on its loop: so ends a face with its loop."""
     try:
         yield
@@ -411,7 +415,7 @@ async def _until_the_loop_ends(face: Face) -> AsyncGenerator[None, None]:
         face.close()
 
 
-def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:
+def _close_on(loop: asyncio.AbstractEventLoop, face: Connections) -> None:
     """Connections of a loop are closed on it; those of a loop that ended are gone already."""
     import asyncio
 

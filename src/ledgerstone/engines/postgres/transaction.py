@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.port import DeadlineOver, PgConnection
+from ledgerstone.engines.postgres.drivers.port import DeadlineOver, PgConnection, Row
 from ledgerstone.sql.catalogue import Statement, load
-from ledgerstone.sql.tx import Row
 
 
 class PgTx:

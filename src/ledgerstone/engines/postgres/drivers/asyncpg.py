@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Places, wait_on_loop
 from ledgerstone.engines.postgres.drivers.pooled import Pooled
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
@@ -17,15 +16,16 @@ from ledgerstone.engines.postgres.drivers.port import (
     DeadlineOver,
     NotConnected,
     PgConnection,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
+    first_connected,
     from_column,
     is_ending,
-    none_connected,
     to_column,
 )
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_on_loop
 from ledgerstone.engines.postgres.drivers.urls import Target
-from ledgerstone.sql.tx import Row
 
 STATEMENT_CACHE = 512
 _OF_DRIVER = (asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -38,7 +38,7 @@ class AsyncpgConnection:
     def __init__(self, raw: asyncpg.Connection) -> None:
         self.raw = raw
         self.opened_s = self.used_s = monotonic_s()
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
     @property
     def is_open(self) -> bool:
@@ -51,11 +51,6 @@ class AsyncpgConnection:
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         rows = await self._guarded(self.raw.fetch, text, arguments, timeout_s)
         return [tuple(row) for row in rows]
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        status = await self._guarded(self.raw.execute, text, arguments, timeout_s)
-        count = status.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
 
     async def script(self, text: str, timeout_s: float) -> None:
         await self._guarded(self.raw.execute, text, (), timeout_s)
@@ -114,26 +109,22 @@ class AsyncpgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places = Places(size)
+        self._places = Slots(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
-        """To the first address that takes us; each gets its share of the time."""
-        target, ends_s = self._target, monotonic_s() + timeout_s
-        addresses, failed = target.addresses, list[NotConnected]()
-        for n, (host, port) in enumerate(addresses):
-            share_s = (ends_s - monotonic_s()) / (len(addresses) - n)
-            try:
-                async with asyncio.timeout(share_s):
-                    raw = await self._connect(host, port)
-                break
-            except _FAILED as error:
-                failed.append(_not_connected(error, share_s))
-                if len(failed) == len(addresses):
-                    raise none_connected(failed) from error
-        connection = AsyncpgConnection(raw)
-        return connection if target.prepare else Pooled(connection, target.lead)
+        connection = await first_connected(self._target.addresses, self._connect, timeout_s)
+        return connection if self._target.prepare else Pooled(connection, self._target.lead)
 
-    async def _connect(self, host: str | None, port: str | None) -> asyncpg.Connection:
+    async def _connect(
+        self, host: str | None, port: str | None, timeout_s: float
+    ) -> AsyncpgConnection:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return AsyncpgConnection(await self._open(host, port))
+        except _FAILED as error:
+            raise _not_connected(error, timeout_s) from error
+
+    async def _open(self, host: str | None, port: str | None) -> asyncpg.Connection:
         target = self._target
         raw = await asyncpg.connect(
             target.async_dsn,
@@ -153,7 +144,7 @@ class AsyncpgDriver:
             raise
         return raw
 
-    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Slot | None:
         return await wait_on_loop(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:

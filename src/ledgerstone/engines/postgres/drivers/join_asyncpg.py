@@ -10,9 +10,8 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from ledgerstone.engines.postgres.drivers.asyncpg import AsyncpgConnection
-from ledgerstone.engines.postgres.drivers.port import PgConnection, from_column, to_column
+from ledgerstone.engines.postgres.drivers.port import PgConnection, Row, from_column, to_column
 from ledgerstone.errors import InvalidValue
-from ledgerstone.sql.tx import Row
 
 
 class JoinedAsyncpg(AsyncpgConnection):
@@ -24,9 +23,6 @@ class JoinedAsyncpg(AsyncpgConnection):
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         rows = await super().fetch(text, _out(arguments), timeout_s)
         return [tuple(map(_in, row)) for row in rows]
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        return await super().run(text, _out(arguments), timeout_s)
 
     def drop(self) -> None:
         return

@@ -10,10 +10,9 @@ from psycopg.adapt import AdaptersMap
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from ledgerstone.engines.postgres.drivers.port import PgConnection
-from ledgerstone.engines.postgres.drivers.psycopg import PsycopgConnection, teach
+from ledgerstone.engines.postgres.drivers.port import PgConnection, Row
+from ledgerstone.engines.postgres.drivers.psycopg import PsycopgConnection, has_rows, teach
 from ledgerstone.errors import InvalidValue
-from ledgerstone.sql.tx import Row
 
 
 class _Cursor(psycopg.RawCursor[Row]):
@@ -52,11 +51,7 @@ class JoinedAsyncPsycopg(JoinedPsycopg):
 
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         await self._wait(text, arguments)
-        return await self._waiting.fetchall()
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        await self._wait(text, arguments)
-        return max(self._waiting.rowcount, 0)
+        return await self._waiting.fetchall() if has_rows(self._waiting) else []
 
     async def script(self, text: str, timeout_s: float) -> None:
         await self._wait(text, None)

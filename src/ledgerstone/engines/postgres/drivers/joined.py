@@ -13,12 +13,11 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.errors import AGAIN, FOREIGN, translate
-from ledgerstone.engines.postgres.drivers.port import ConnectionLost, PgConnection, ServerSaid
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost, PgConnection, Row, ServerSaid
 from ledgerstone.engines.postgres.drivers.urls import Target
 from ledgerstone.engines.postgres.interactive import lock_and_run
 from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.errors import InvalidValue, LedgerstoneError
-from ledgerstone.sql.tx import Row
 
 ROUNDS = 3
 _MARK = "SAVEPOINT ledgerstone_turn"

@@ -7,15 +7,15 @@ from contextlib import suppress
 from functools import partial
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Patience
 from ledgerstone.engines.postgres.drivers.port import (
     ConnectionLost,
     NotConnected,
     PgConnection,
     PgDriver,
-    Place,
     ServerSaid,
+    Slot,
 )
+from ledgerstone.engines.postgres.drivers.slots import Patience
 from ledgerstone.errors import Busy
 
 AGE_MAX_S = 30 * 60.0
@@ -42,7 +42,7 @@ class Pool:
         self.closed = False
         self._answered_s = 0.0
 
-    async def enter(self, ends_s: float | None = None, *, first: bool = False) -> Place:
+    async def enter(self, ends_s: float | None = None, *, first: bool = False) -> Slot:
         """The right to use one connection at a time, given in the order of asking.
 
         Busy at the deadline; without one, when the server has answered nobody for so long as a

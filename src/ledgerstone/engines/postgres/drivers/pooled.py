@@ -7,13 +7,10 @@ said in each transaction here, and no statement stands outside of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.port import Place, ServerSaid
-from ledgerstone.sql.tx import Row
-
-A = TypeVar("A")
+from ledgerstone.engines.postgres.drivers.port import Row, ServerSaid, Slot
 
 
 class Pooled:
@@ -23,7 +20,7 @@ class Pooled:
         self._inner = inner
         self._lead = lead
         self.opened_s = self.used_s = monotonic_s()
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
     @property
     def raw(self) -> Any:
@@ -38,10 +35,19 @@ class Pooled:
         return bool(self._inner.is_clean)
 
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
-        return await self._within(self._inner.fetch, text, arguments, timeout_s)
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        return await self._within(self._inner.run, text, arguments, timeout_s)
+        """In the transaction that is open, or in one of its own."""
+        fetch: Callable[..., Coroutine[Any, Any, list[Row]]] = self._inner.fetch
+        if not self.is_clean:
+            return await fetch(text, arguments, timeout_s)
+        ends_s = monotonic_s() + timeout_s
+        await self.script("BEGIN", timeout_s)
+        try:
+            answer = await fetch(text, arguments, max(ends_s - monotonic_s(), 0.001))
+        except ServerSaid:
+            await self.script("ROLLBACK", max(ends_s - monotonic_s(), 0.001))
+            raise
+        await self.script("COMMIT", max(ends_s - monotonic_s(), 0.001))
+        return answer
 
     async def script(self, text: str, timeout_s: float) -> None:
         begins = text.startswith("BEGIN")
@@ -49,23 +55,3 @@ class Pooled:
 
     def drop(self) -> None:
         self._inner.drop()
-
-    async def _within(
-        self,
-        call: Callable[[str, Sequence[Any], float], Coroutine[Any, Any, A]],
-        text: str,
-        arguments: Sequence[Any],
-        timeout_s: float,
-    ) -> A:
-        """In the transaction that is open, or in one of its own."""
-        if not self.is_clean:
-            return await call(text, arguments, timeout_s)
-        ends_s = monotonic_s() + timeout_s
-        await self.script("BEGIN", timeout_s)
-        try:
-            answer = await call(text, arguments, max(ends_s - monotonic_s(), 0.001))
-        except ServerSaid:
-            await self.script("ROLLBACK", max(ends_s - monotonic_s(), 0.001))
-            raise
-        await self.script("COMMIT", max(ends_s - monotonic_s(), 0.001))
-        return answer

@@ -17,7 +17,6 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Places, wait_in_thread
 from ledgerstone.engines.postgres.drivers.pooled import Pooled
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
@@ -27,16 +26,17 @@ from ledgerstone.engines.postgres.drivers.port import (
     Ints,
     NotConnected,
     PgConnection,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
     Texts,
+    first_connected,
     from_column,
     is_ending,
-    none_connected,
     to_column,
 )
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_in_thread
 from ledgerstone.engines.postgres.drivers.urls import Target
-from ledgerstone.sql.tx import Row
 
 CHECK_INTERVAL_S = 0.1
 A = TypeVar("A")
@@ -73,6 +73,11 @@ def _until(gen: Generator[Any, Any, A], ends_s: float) -> Generator[Any, Any, A]
         return value
 
 
+def has_rows(cursor: psycopg.RawCursor[Row] | psycopg.AsyncRawCursor[Row]) -> bool:
+    """Whether the last statement was one that answers with rows."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+
+
 class PsycopgConnection:
     """One connection."""
 
@@ -81,7 +86,7 @@ class PsycopgConnection:
         self._prepare = prepare
         self._cursor = psycopg.RawCursor(raw, row_factory=tuple_row)
         self.opened_s = self.used_s = monotonic_s()
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
     @property
     def is_open(self) -> bool:
@@ -93,11 +98,7 @@ class PsycopgConnection:
 
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         self._execute(text, arguments, timeout_s)
-        return self._cursor.fetchall()
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        self._execute(text, arguments, timeout_s)
-        return max(self._cursor.rowcount, 0)
+        return self._cursor.fetchall() if has_rows(self._cursor) else []
 
     async def script(self, text: str, timeout_s: float) -> None:
         self._execute(text, None, timeout_s)
@@ -182,25 +183,22 @@ class PsycopgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places = Places(size)
+        self._places = Slots(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
-        """To the first address that takes us; each gets its share of the time."""
-        target, ends_s = self._target, monotonic_s() + timeout_s
-        addresses, failed = target.addresses, list[NotConnected]()
-        for n, (host, port) in enumerate(addresses):
-            share_s = (ends_s - monotonic_s()) / (len(addresses) - n)
-            try:
-                raw = self._connect(host, port, share_s)
-                break
-            except (psycopg.Error, _Over) as error:
-                failed.append(_not_connected(error, share_s))
-                if len(failed) == len(addresses):
-                    raise none_connected(failed) from error
-        connection = PsycopgConnection(raw, prepare=target.prepare)
-        return connection if target.prepare else Pooled(connection, target.lead)
+        connection = await first_connected(self._target.addresses, self._connect, timeout_s)
+        return connection if self._target.prepare else Pooled(connection, self._target.lead)
 
-    def _connect(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
+    async def _connect(
+        self, host: str | None, port: str | None, timeout_s: float
+    ) -> PsycopgConnection:
+        try:
+            raw = self._open(host, port, timeout_s)
+        except (psycopg.Error, _Over) as error:
+            raise _not_connected(error, timeout_s) from error
+        return PsycopgConnection(raw, prepare=self._target.prepare)
+
+    def _open(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
         given = {"host": host, "port": port, "options": self._target.options}
         given["fallback_application_name"] = "ledgerstone"
         conninfo = make_conninfo(self._target.dsn, **{k: v for k, v in given.items() if v})
@@ -212,7 +210,7 @@ class PsycopgDriver:
         teach(raw.adapters)
         return raw
 
-    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Slot | None:
         return wait_in_thread(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.engines.postgres.drivers.port import Blobs
-from ledgerstone.engines.postgres.planned.heads import Key, Known, keep_run
+from ledgerstone.engines.postgres.drivers.port import Blobs, Row
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, USES
 from ledgerstone.engines.postgres.planned.plan import Plan
 from ledgerstone.engines.postgres.planned.sections import SECTIONS, Section
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession, Key, with_run
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.sql.tx import Row
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.table import ORD_BITS
@@ -46,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
     wants: int = 0
 
 
-def stamp(known: Known) -> int:
+def stamp(known: CachedSession) -> int:
     """By what the server knows a head again: who wrote it, and its times, in 64 bits with a sign.
 
     The number of a transaction alone is not enough: after a failover, numbers of transactions that
@@ -142,7 +141,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """
 
     word: str
-    fresh: Known | None = None
+    fresh: CachedSession | None = None
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -161,7 +160,7 @@ def read_answer(rows: list[Row], group: Sequence[Asked]) -> Judged:
     return Judged(version or 0, clock_us, verdicts)
 
 
-def _fresh(row: Row, asked: Asked) -> Known | None:
+def _fresh(row: Row, asked: Asked) -> CachedSession | None:
     head = row[4 : 4 + HEAD_COLUMNS]
     if head[0] is None:
         return None
@@ -169,6 +168,6 @@ def _fresh(row: Row, asked: Asked) -> Known | None:
     runs: dict[str, RunRow] = {}
     if key is not None and asked.run is not None:
         place = (key >> ORD_BITS, key & _ORD_MASK, asked.run, first_ord, last_ord)
-        runs = keep_run(runs, RunRow(*place, asked.key[0], *record))
+        runs = with_run(runs, RunRow(*place, asked.key[0], *record))
     state = msgspec.UNSET if state is None else state or None
-    return Known(Head(*head), row[2], tip_id, runs, state)
+    return CachedSession(Head(*head), row[2], tip_id, runs, state)

@@ -13,9 +13,8 @@ import msgspec
 
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Key as SessionKey
-from ledgerstone.engines.postgres.planned.heads import Known
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession, ClaimCache
+from ledgerstone.engines.postgres.planned.session_cache import Key as SessionKey
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.work import WorkRow
@@ -73,7 +72,11 @@ class KnownRows:
     )  # fmt: skip
 
     def __init__(
-        self, command: Command[Any], key: SessionKey, known: Known, claims: Claims | None
+        self,
+        command: Command[Any],
+        key: SessionKey,
+        known: CachedSession,
+        claims: ClaimCache | None,
     ) -> None:
         self._command = command
         self._key = key

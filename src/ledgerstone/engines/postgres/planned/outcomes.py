@@ -19,10 +19,9 @@ from ledgerstone.commands.leases import RenewLease, TakeLease
 from ledgerstone.commands.sessions import GetOrCreateSession
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.drivers.port import ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost, NotConnected, Row, ServerSaid
 from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
-from ledgerstone.sql.tx import Row
 
 ASK_PAUSE_S = 0.02
 FUTURE = "22023"

@@ -12,9 +12,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from ledgerstone.engines.postgres.drivers.port import Blobs
+from ledgerstone.engines.postgres.drivers.port import Blobs, Row
 from ledgerstone.engines.postgres.planned.apply import Judged, array, joined
-from ledgerstone.engines.postgres.planned.heads import Known
 from ledgerstone.engines.postgres.planned.known_rows import IS_DELETED, IS_TIMED, MAKES_RUN, USES
 from ledgerstone.engines.postgres.planned.plan import Plan
 from ledgerstone.engines.postgres.planned.sections import (
@@ -31,8 +30,8 @@ from ledgerstone.engines.postgres.planned.sections import (
     Section,
     values_of,
 )
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession
 from ledgerstone.engines.postgres.planned.writes import SETTLE_IN_PLACE, WRITES, columns_of
-from ledgerstone.sql.tx import Row
 
 _XID_MASK = 0xFFFFFFFF
 _CLOCK = "coalesce(cast($6 as bigint), ledger_clock())"
@@ -124,7 +123,7 @@ def call_of(plan: Plan, shape: Shape, now_us: int | None) -> tuple[str, Row] | N
     return statement(shape), tuple(given)
 
 
-def standing(tenant: str, known: Known) -> tuple[Any, ...]:
+def standing(tenant: str, known: CachedSession) -> tuple[Any, ...]:
     """By what a head is known again: the first arguments of every statement for one session."""
     head = known.head
     return tenant, head.number, known.version, head.updated_us, head.expires_us

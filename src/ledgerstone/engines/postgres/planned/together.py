@@ -12,10 +12,10 @@ from ledgerstone.trampoline import run_now
 if TYPE_CHECKING:
     import asyncio
 
-    from ledgerstone.engines.postgres.backend import Face
+    from ledgerstone.engines.postgres.backend import Connections
 
 
-def write_together(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
+def write_together(face: Connections, commands: Sequence[Command[Any]]) -> list[Any]:
     """What each answers, or its error in its place; for the blocking face."""
     found: list[Any] = [None] * len(commands)
     lines: dict[Any, list[int]] = {}
@@ -29,7 +29,7 @@ def write_together(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
     return found
 
 
-def _one_by_one(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
+def _one_by_one(face: Connections, commands: Sequence[Command[Any]]) -> list[Any]:
     found: list[Any] = []
     for command in commands:
         try:
@@ -39,7 +39,7 @@ def _one_by_one(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
     return found
 
 
-async def await_together(face: Face, commands: Sequence[Command[Any]]) -> list[Any]:
+async def await_together(face: Connections, commands: Sequence[Command[Any]]) -> list[Any]:
     """The same on an event loop."""
     begun: list[asyncio.Future[Any]] = []
     found: list[Any] = []
@@ -58,7 +58,7 @@ async def await_together(face: Face, commands: Sequence[Command[Any]]) -> list[A
     return found
 
 
-async def _begin(face: Face, command: Command[Any]) -> asyncio.Future[Any]:
+async def _begin(face: Connections, command: Command[Any]) -> asyncio.Future[Any]:
     try:
         return await face.begin(command)
     except LedgerstoneError as error:

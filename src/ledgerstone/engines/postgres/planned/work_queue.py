@@ -21,18 +21,22 @@ from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     ConnectionLost,
     NotConnected,
+    Row,
     ServerSaid,
 )
 from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Heads, Key, Known
-from ledgerstone.engines.postgres.planned.line import Job, time_left_s
+from ledgerstone.engines.postgres.planned.queue import PendingCommand, time_left_s
+from ledgerstone.engines.postgres.planned.session_cache import (
+    CachedSession,
+    ClaimCache,
+    Key,
+    SessionCache,
+)
 from ledgerstone.engines.postgres.planned.single import standing
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.rules.work import WorkRow, claim_of
-from ledgerstone.sql.tx import Row
 from ledgerstone.tables.sessions import Head
 
 GROUP_MAX = 128
@@ -116,7 +120,7 @@ _CALLS: dict[type, Call] = {
 }
 
 
-class QueueLine:
+class WorkQueue:
     """Commands that wait for the next call, and what became of those that were sent."""
 
     def __init__(
@@ -124,14 +128,14 @@ class QueueLine:
         pool: Pool,
         limit_s: float,
         clock: ServerClock,
-        heads: Heads,
-        claims: Claims,
+        heads: SessionCache,
+        claims: ClaimCache,
         *,
         single: bool = False,
         strict: bool = True,
     ) -> None:
-        self.waiting: deque[Job] = deque()
-        self.ended: list[Job] = []
+        self.waiting: deque[PendingCommand] = deque()
+        self.ended: list[PendingCommand] = []
         self._pool = pool
         self.limit_s = limit_s
         self.strict = strict
@@ -140,7 +144,7 @@ class QueueLine:
         self._claims = claims
         self._single = single
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: PendingCommand) -> None:
         """Take a command in; one whose texts no column can hold as they are goes the slow way."""
         command: Any = job.command
         call = _CALLS[type(command)]
@@ -150,10 +154,10 @@ class QueueLine:
         else:
             self._finish(job, slow=True)
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         """The first that waits, and all that can travel with it: one command per session."""
-        group: list[Job] = []
-        later: list[Job] = []
+        group: list[PendingCommand] = []
+        later: list[PendingCommand] = []
         sessions = set[str]()
         kind: object = None
         while self.waiting and len(group) < GROUP_MAX:
@@ -173,7 +177,7 @@ class QueueLine:
         self.waiting.extendleft(reversed(later))
         return group
 
-    async def call(self, group: Sequence[Job]) -> list[Row] | None:
+    async def call(self, group: Sequence[PendingCommand]) -> list[Row] | None:
         """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
         knows."""
         alone = self._alone(group) if self._single and len(group) == 1 else None
@@ -192,14 +196,14 @@ class QueueLine:
                 return None
         return None
 
-    async def _call(self, group: Sequence[Job]) -> list[Row]:
+    async def _call(self, group: Sequence[PendingCommand]) -> list[Row]:
         commands: list[Any] = [job.command for job in group]
         call = _CALLS[type(commands[0])]
         asked = call.arguments(commands, group[0].unsure)
         arguments = (commands[0].tenant, self._clock.given_us(), *asked)
         return await self._fetch(group, statements()[call.query].text, arguments)
 
-    def _alone(self, group: Sequence[Job]) -> tuple[str, Row] | None:
+    def _alone(self, group: Sequence[PendingCommand]) -> tuple[str, Row] | None:
         """The statement for a claim of one batch that nobody else waits with; when it finds
         nothing, or cannot say why, the function does."""
         (job,) = group
@@ -215,7 +219,7 @@ class QueueLine:
             *(command.boundary, command.token, command.owner, command.ttl_us),
         )
 
-    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
+    async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
@@ -227,7 +231,7 @@ class QueueLine:
             self._pool.give_back(connection)
 
     def settle(
-        self, group: Sequence[Job], judged: list[Row] | None, *, unsure: bool = False
+        self, group: Sequence[PendingCommand], judged: list[Row] | None, *, unsure: bool = False
     ) -> None:
         """Answer what was carried out; the rest goes the slow way, each alone."""
         found: dict[int, list[Row]] = {}
@@ -253,7 +257,7 @@ class QueueLine:
                 job.error = error
             self._finish(job)
 
-    def _answer(self, job: Job, rows: list[Row]) -> Any:
+    def _answer(self, job: PendingCommand, rows: list[Row]) -> Any:
         if isinstance(job.command, TakeWork):
             return self._taken(job.key[0], rows)
         if isinstance(job.command, ClaimWork):
@@ -263,7 +267,7 @@ class QueueLine:
     def _taken(self, tenant: str, rows: list[Row]) -> Taken:
         session, version = rows[0][2:_HEAD]
         head = Head(*rows[0][_HEAD:_TIP])
-        self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
+        self._heads.put((tenant, session), CachedSession(head, version, rows[0][_TIP]))
         lease = head.lease(session)
         assert lease is not None
         return Taken(lease, self._claimed((tenant, session), _batches(rows, _BATCH)))
@@ -273,7 +277,7 @@ class QueueLine:
         self._claims.note((*key, claim.id), batches)
         return claim
 
-    def withdraw(self, job: Job) -> bool:
+    def withdraw(self, job: PendingCommand) -> bool:
         """A command that nobody began is not carried out later; False when somebody did."""
         if job not in self.waiting:
             return False
@@ -281,7 +285,7 @@ class QueueLine:
         self._finish(job)
         return True
 
-    def _finish(self, job: Job, *, slow: bool = False) -> None:
+    def _finish(self, job: PendingCommand, *, slow: bool = False) -> None:
         job.slow, job.done = slow, True
         self.ended.append(job)
 

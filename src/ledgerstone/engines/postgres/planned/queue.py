@@ -24,8 +24,9 @@ from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     ConnectionLost,
     NotConnected,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
 )
 from ledgerstone.engines.postgres.planned import single
 from ledgerstone.engines.postgres.planned.apply import (
@@ -37,14 +38,12 @@ from ledgerstone.engines.postgres.planned.apply import (
     Verdict,
     read_answer,
 )
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Heads, Key
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, Unplanned
 from ledgerstone.engines.postgres.planned.plan import Plan, plan
 from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES
+from ledgerstone.engines.postgres.planned.session_cache import ClaimCache, Key, SessionCache
 from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.sql.tx import Row
 
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 4 * 1024 * 1024
@@ -58,7 +57,7 @@ _AGAIN = frozenset({"40001", "40P01"})
 HOT = frozenset({CommitTurn, TakeLease, RenewLease, ReleaseLease, EnqueueWork})
 
 
-class Job(msgspec.Struct, eq=False):
+class PendingCommand(msgspec.Struct, eq=False):
     """One command on its way. `slow`: it has to go the interactive way, for which `unsure` says
     that it may have been carried out already; `lost_seq` is the place in the queue that it was
     given then."""
@@ -79,13 +78,13 @@ class Job(msgspec.Struct, eq=False):
     answer: Any = None
     error: BaseException | None = None
     future: Any = None
-    place: Place | None = None
+    place: Slot | None = None
 
     def __post_init__(self) -> None:
         self.key = session_of(self.command)
 
 
-def time_left_s(group: Sequence[Job], limit_s: float) -> float:
+def time_left_s(group: Sequence[PendingCommand], limit_s: float) -> float:
     """How long a call may take: until the first of its commands must be answered, but not so little
     that one who waited long spoils it for the others."""
     left_s = min([job.ends_s for job in group]) - monotonic_s()
@@ -131,7 +130,7 @@ def _is_plain(command: CommitTurn) -> bool:
     )
 
 
-class Line:
+class CommandQueue:
     """What waits, what is known, and what became of a call."""
 
     def __init__(
@@ -144,22 +143,22 @@ class Line:
         single: bool = False,
         strict: bool = True,
     ) -> None:
-        self.heads = Heads()
-        self.claims = Claims()
-        self.waiting: deque[Job] = deque()
-        self.ended: list[Job] = []
+        self.heads = SessionCache()
+        self.claims = ClaimCache()
+        self.waiting: deque[PendingCommand] = deque()
+        self.ended: list[PendingCommand] = []
         self.limit_s = limit_s
         self.strict = strict
         self._pool = pool
         self._clock = clock
         self._rls = rls
         self._single = single and not rls
-        self._of: dict[Key, deque[Job]] = {}
+        self._of: dict[Key, deque[PendingCommand]] = {}
         """By session: the command that is on its way, and those that wait behind it."""
 
     # --- gathering
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: PendingCommand) -> None:
         """Take a command in: planned at once, unless another of its session is on its way."""
         mine = self._of.get(job.key)
         if mine is not None:
@@ -169,7 +168,7 @@ class Line:
         if not self._prepare(job):
             self._finish(job, slow=True)
 
-    def _prepare(self, job: Job) -> bool:
+    def _prepare(self, job: PendingCommand) -> bool:
         """Plan a command and let it wait for the next call; False when it must go the slow way."""
         if job.tries >= TRIES_MAX:
             return False
@@ -193,7 +192,7 @@ class Line:
         self.waiting.append(job)
         return True
 
-    def _asked(self, job: Job) -> Asked:
+    def _asked(self, job: PendingCommand) -> Asked:
         command, made = job.command, job.plan
         turn = run = None
         if isinstance(command, CommitTurn):
@@ -206,10 +205,10 @@ class Line:
                 job.bytes += sum([len(row.body) for row in made.writes[ENDED_BATCHES]])
         return Asked(job.key, turn, run, made, job.wants)
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         """The next group, in the order they came; what does not fit in stays."""
-        group: list[Job] = []
-        later: deque[Job] = deque()
+        group: list[PendingCommand] = []
+        later: deque[PendingCommand] = deque()
         size, runs = 0, set[tuple[str, str]]()
         for job in self.waiting:
             asked = job.asked
@@ -234,7 +233,7 @@ class Line:
 
     # --- what became of them
 
-    def _finish(self, job: Job, *, slow: bool = False) -> None:
+    def _finish(self, job: PendingCommand, *, slow: bool = False) -> None:
         """The command is answered, or goes another way; the next of its session comes up."""
         while True:
             job.slow, job.done = slow, True
@@ -249,7 +248,9 @@ class Line:
                 return
             slow = True
 
-    def settle(self, group: Sequence[Job], judged: Judged | None, *, unsure: bool = False) -> None:
+    def settle(
+        self, group: Sequence[PendingCommand], judged: Judged | None, *, unsure: bool = False
+    ) -> None:
         """Answer what was carried out, and plan again what was not; without a judgement the call
         failed, and each goes the slow way, alone."""
         for place, job in enumerate(group, start=1):
@@ -262,7 +263,7 @@ class Line:
             else:
                 self._again(job, verdict)
 
-    def _fail(self, job: Job, *, unsure: bool) -> None:
+    def _fail(self, job: PendingCommand, *, unsure: bool) -> None:
         self.heads.forget(job.key)
         # A question, or a refusal that waited for its confirmation, leaves nothing behind.
         unsure = unsure and job.plan is not None and job.plan.after is not job.plan.before
@@ -274,7 +275,7 @@ class Line:
                 return
         self._finish(job, slow=True)
 
-    def _succeed(self, job: Job, version: int) -> None:
+    def _succeed(self, job: PendingCommand, version: int) -> None:
         made = job.plan
         assert made is not None
         if made.after.head is not made.before.head:
@@ -284,7 +285,7 @@ class Line:
         job.answer, job.error = made.answer, made.error
         self._finish(job)
 
-    def _again(self, job: Job, verdict: Verdict) -> None:
+    def _again(self, job: PendingCommand, verdict: Verdict) -> None:
         """Moved: planned again on the fresh head. Everything else is the handler's to look at."""
         fresh = verdict.fresh
         if fresh is None:
@@ -296,7 +297,7 @@ class Line:
         if fresh is None or not moved or not self._prepare(job):
             self._finish(job, slow=True)
 
-    def withdraw(self, job: Job) -> bool:
+    def withdraw(self, job: PendingCommand) -> bool:
         """A command that is not in a call is not carried out later; False when it was in one."""
         mine = self._of.get(job.key)
         if mine is None or job not in mine:
@@ -311,7 +312,7 @@ class Line:
 
     # --- the call
 
-    async def call(self, group: Sequence[Job]) -> Judged | None:
+    async def call(self, group: Sequence[PendingCommand]) -> Judged | None:
         """One call for all of them, again when that may help; None when nothing was carried out.
         ConnectionLost when nobody knows."""
         mode = 0
@@ -335,7 +336,7 @@ class Line:
                 return None
         return None
 
-    async def _call(self, group: Sequence[Job], mode: int) -> Judged:
+    async def _call(self, group: Sequence[PendingCommand], mode: int) -> Judged:
         asked = [job.asked for job in group if job.asked is not None]
         who = asked[0].key[0] if self._rls else None
         arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
@@ -346,7 +347,9 @@ class Line:
         self._clock.seen(judged.clock_us)
         return judged
 
-    async def _call_single(self, group: Sequence[Job], shape: single.Shape) -> Judged | None:
+    async def _call_single(
+        self, group: Sequence[PendingCommand], shape: single.Shape
+    ) -> Judged | None:
         """The only command by a statement of its own; None when something is not as planned."""
         made = group[0].plan
         assert made is not None
@@ -356,7 +359,7 @@ class Line:
             self._clock.seen(judged.clock_us)
         return judged
 
-    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
+    async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
         left_s = time_left_s(group, self.limit_s)
         connection = await self._pool.borrow(monotonic_s() + left_s)
         try:
