@@ -44,7 +44,10 @@ def looking() -> Iterator[tuple[str, str]]:
                 yield f"{table.name} find {index.name}", texts.find(index)
             for shape in dict.fromkeys(shapes(index)):
                 name = f"{table.name} {index.name} {'-'.join(map(str, shape[:3]))}"
-                yield f"{name} {'rows' if shape.limit else 'columns'}", texts.range(index, shape)[0]
+                yield (
+                    f"{name} {'rows' if shape.limit else 'columns'}",
+                    texts.range_text(index, shape).text,
+                )
 
 
 def changing() -> Iterator[tuple[str, str]]:

@@ -177,7 +177,7 @@ def find(index: Index[Any]) -> str:
 def stretch(index: Index[Any], prefix: int, **more: Any) -> str:
     given: dict[str, Any] = {"after": None, "before": None, "limit": True, "reverse": False}
     shape = Shape(prefix, columns=None, **(given | more))
-    return statements_of(index.table).range(index, shape).text
+    return statements_of(index.table).range_text(index, shape).text
 
 
 def variant(statement: str, /, **given: Any) -> tuple[str, list[Any]]:

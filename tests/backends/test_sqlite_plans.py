@@ -106,7 +106,7 @@ def test_a_range_is_read_through_its_index(connection: apsw.Connection, index: I
     asked = list(shapes(index))
     assert asked or repr(index) in OF_ONE_SESSION
     for shape in asked:
-        text = statements_of(index.table).range(index, shape).text
+        text = statements_of(index.table).range_text(index, shape).text
         assert flaws(connection, text, index) == [], text
 
 
@@ -116,7 +116,9 @@ def test_a_range_is_read_through_its_index(connection: apsw.Connection, index: I
 def test_all_rows_come_in_order_without_sorting(
     connection: apsw.Connection, index: Index[Any]
 ) -> None:
-    text = statements_of(index.table).range(index, Shape(0, None, None, True, False, None)).text
+    text = (
+        statements_of(index.table).range_text(index, Shape(0, None, None, True, False, None)).text
+    )
     steps = steps_of(connection, text)
     assert not any("TEMP B-TREE" in step for step in steps), text
 

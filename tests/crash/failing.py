@@ -54,7 +54,7 @@ class FailingRows:
         return look
 
 
-LOOKS = ("load", "load_many", "find", "range", "range_columns", "last_serial")
+LOOKS = ("load", "load_many", "find", "range", "last_serial")
 
 
 class Trap:

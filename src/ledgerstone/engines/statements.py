@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ledgerstone.tables.table import ORD_BITS, Index, Key, Table
+from ledgerstone.tables.transaction import Range
 
 ORD_MASK = (1 << ORD_BITS) - 1
 KEYWORDS = frozenset(("key", "user"))
@@ -27,7 +28,7 @@ class Shape(NamedTuple):
     columns: tuple[str, ...] | None
 
 
-class Range(NamedTuple):
+class RangeText(NamedTuple):
     """A text, and the values it binds from prefix, after and before."""
 
     text: str
@@ -44,7 +45,7 @@ class Lookups:
         self._where = " and ".join(f"{quoted(name)} = ?" for name in self.key)
         self.load = self.select(self._columns, None, [self._where])
         self._finds: dict[Index[Any], str] = {}
-        self._ranges: dict[tuple[Index[Any], Key], Range] = {}
+        self._ranges: dict[tuple[Index[Any], Key], RangeText] = {}
 
     def select(
         self, names: str, index: Index[Any] | None, conditions: list[str], end: str = ""
@@ -66,14 +67,29 @@ class Lookups:
             self._finds[index] = text
         return text
 
-    def range(self, index: Index[Any], shape: Key) -> Range:
+    def range(self, wanted: Range[Any]) -> tuple[str, Key]:
+        """The text that finds the rows of a range, and what it binds."""
+        prefix, after, before, limit = wanted.prefix, wanted.after, wanted.before, wanted.limit
+        # A plain tuple: every look makes one.
+        shape = (
+            len(prefix),
+            None if after is None else len(after),
+            None if before is None else len(before),
+            limit is not None,
+            wanted.reverse,
+            wanted.columns,
+        )
+        found = self._ranges.get((wanted.index, shape))
+        text, bind = found or self.range_text(wanted.index, shape)
+        bound = bind(prefix, after or (), before or ())
+        return text, bound if limit is None else (*bound, limit)
+
+    def range_text(self, index: Index[Any], shape: Key) -> RangeText:
         """Rows in the order of an index; a shape is the fields of `Shape`."""
-        found = self._ranges.get((index, shape))
-        if found is None:
-            found = self._ranges[index, shape] = self._make_range(index, Shape(*shape))
+        found = self._ranges[index, shape] = self._make_range(index, Shape(*shape))
         return found
 
-    def _make_range(self, index: Index[Any], shape: Shape) -> Range:
+    def _make_range(self, index: Index[Any], shape: Shape) -> RangeText:
         table = self.table
         places = [expression(table, name) for name in index.columns]
         bind: Callable[[Key, Key, Key], Key] = _plainly
@@ -97,7 +113,7 @@ class Lookups:
             names = ", ".join(expression(table, name) for name in shape.columns)
         order = ", ".join(place + (" desc" if shape.reverse else "") for place in places)
         end = (f" order by {order}" if order else "") + (" limit ?" if shape.limit else "")
-        return Range(self.select(names, index, conditions, end), bind)
+        return RangeText(self.select(names, index, conditions, end), bind)
 
     def stored_key(self, key: Key) -> Key:
         """The key of a row as its columns hold it."""

@@ -10,16 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from ledgerstone.tables.table import Index, Key, Table
 
 R = TypeVar("R", bound=msgspec.Struct)
+T = TypeVar("T")
 
 FOREVER_US = 1 << 62
 UNKNOWN: Any = object()
+
+
+class Range(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """Rows whose columns in an index begin with a prefix, in its order.
+
+    Where the index leaves a choice, the primary key decides. `after` and `before` bound the columns
+    that follow the prefix, and are left out themselves: `after=(5,)` begins behind all rows that
+    have 5 there. What comes are rows, or tuples of some of their columns.
+    """
+
+    index: Index[Any]
+    prefix: Key = ()
+    after: Key | None = None
+    before: Key | None = None
+    limit: int | None = None
+    reverse: bool = False
+    columns: tuple[str, ...] | None = None
 
 
 class Rows(Protocol):
@@ -37,29 +55,8 @@ class Rows(Protocol):
         """The row with this key of a unique index."""
         ...
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        """Rows in the order of an index, and of the primary key where that leaves a choice."""
-        ...
-
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        """The same, but only these columns of the rows, as tuples."""
+    async def range(self, wanted: Range[T]) -> list[T]:
+        """The rows of a range, in its order."""
         ...
 
     async def last_serial(self, table: Table[Any]) -> int:
@@ -159,19 +156,15 @@ class Tx:
         limit: int | None = None,
         reverse: bool = False,
     ) -> list[R]:
-        """Rows whose columns in the index begin with the prefix, in its order.
-
-        `after` and `before` bound the columns that follow the prefix, and are left out themselves:
-        `after=(5,)` begins behind all rows that have 5 there.
-        """
+        """The rows of a range (`Range`)."""
         mine = self.writes.get(index.table)
         if not mine:
-            return await self.rows.range(index, prefix, after, before, limit, reverse)
+            return await self.rows.range(Range(index, prefix, after, before, limit, reverse))
         more = None if limit is None else limit + len(mine)
-        rows = await self.rows.range(index, prefix, after, before, more, reverse)
+        wanted = Range[R](index, prefix, after, before, more, reverse)
         key_of, place_of = index.table.key_of, index.key_of
-        rows = [row for row in rows if key_of(row) not in mine]
-        rows += [row for row in mine.values() if _within(index, row, prefix, after, before)]
+        rows = [row for row in await self.rows.range(wanted) if key_of(row) not in mine]
+        rows += [row for row in mine.values() if _within(wanted, row)]
         rows.sort(key=lambda row: (place_of(row), key_of(row)), reverse=reverse)
         return rows[:limit]
 
@@ -187,8 +180,8 @@ class Tx:
     ) -> list[tuple[Any, ...]]:
         """The same, but only these columns, as plain tuples: for long lists and large rows."""
         if not self.writes.get(index.table):
-            return await self.rows.range_columns(
-                index, columns, prefix, after, before, limit, reverse
+            return await self.rows.range(
+                Range(index, prefix, after, before, limit, reverse, columns)
             )
         found = await self.scan(
             index, *prefix, after=after, before=before, limit=limit, reverse=reverse
@@ -283,15 +276,13 @@ def _holds(index: Index[Any], row: Any) -> bool:
     return index.holds is None or index.holds(row)
 
 
-def _within(
-    index: Index[Any], row: Any, prefix: Key, after: Key | None, before: Key | None
-) -> bool:
-    if row is None or not _holds(index, row):
+def _within(wanted: Range[Any], row: Any) -> bool:
+    if row is None or not _holds(wanted.index, row):
         return False
-    place, size = index.key_of(row), len(prefix)
-    if place[:size] != prefix:
+    place, size = wanted.index.key_of(row), len(wanted.prefix)
+    if place[:size] != wanted.prefix:
         return False
-    rest = place[size:]
+    rest, after, before = place[size:], wanted.after, wanted.before
     if after is not None and rest[: len(after)] <= after:
         return False
     return before is None or rest[: len(before)] < before

@@ -12,7 +12,7 @@ import msgspec
 from ledgerstone.engines.memory.sorted_keys import TOP, SortedKeys
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import Tx, added
+from ledgerstone.tables.transaction import Range, T, Tx, added
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -58,30 +58,12 @@ class MemoryRows:
         found = self._unique[index].get(key)
         return None if found is None else self.tables[index.table][found]
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        return list(self._between(index, prefix, after, before, limit, reverse))
-
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        rows = self._between(index, prefix, after, before, limit, reverse)
-        pick = attrgetter(*columns)
-        return list(map(pick, rows)) if len(columns) > 1 else [(pick(row),) for row in rows]
+    async def range(self, wanted: Range[T]) -> list[T]:
+        rows: Iterator[Any] = self._find_range(wanted)
+        if wanted.columns is not None:
+            pick = attrgetter(*wanted.columns)
+            rows = map(pick, rows) if len(wanted.columns) > 1 else ((pick(row),) for row in rows)
+        return list(rows)
 
     async def last_serial(self, table: Table[Any]) -> int:
         return self._last_serials.get(table, 0)
@@ -96,7 +78,7 @@ class MemoryRows:
 
     def between(self, index: Index[R], prefix: Key = ()) -> list[R]:
         """The rows whose columns in the index begin with the prefix."""
-        return list(self._between(index, prefix, None, None, None, reverse=False))
+        return list(self._find_range(Range(index, prefix)))
 
     @property
     def given(self) -> Given:
@@ -107,22 +89,15 @@ class MemoryRows:
     def given(self, last: Given) -> None:
         self._last_number, self._last_serials = last.number, dict(last.serials)
 
-    def _between(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> Iterator[R]:
+    def _find_range(self, wanted: Range[Any]) -> Iterator[Any]:
+        index, prefix, after, before = wanted.index, wanted.prefix, wanted.after, wanted.before
         low = prefix if after is None else (*prefix, *after, TOP)
         high = (*prefix, TOP) if before is None else (*prefix, *before)
         rows, width = self.tables[index.table], len(index.columns)
-        keys = self._sorted[index].between(low, high, reverse=reverse)
+        keys = islice(self._sorted[index].between(low, high, reverse=wanted.reverse), wanted.limit)
         if index is index.table.primary:
-            return (rows[key] for key in islice(keys, limit))
-        return (rows[key[width:]] for key in islice(keys, limit))
+            return (rows[key] for key in keys)
+        return (rows[key[width:]] for key in keys)
 
     def changes(self, tx: Tx) -> list[Change]:
         """What a handler wrote, as rows: keys given, sums added."""

@@ -24,6 +24,7 @@ from ledgerstone.tables.graph import NODES
 from ledgerstone.tables.runs import RUNS
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, Head, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.transaction import Range
 
 R = TypeVar("R", bound=msgspec.Struct)
 Row = tuple[Any, ...]
@@ -147,22 +148,14 @@ class _Path(PostgresRows):
     async def load_many(self, table: Table[R], keys: Sequence[Key]) -> list[R | None]:
         raise AskedForMore
 
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[Row]:
-        if index is NODES.primary and columns == COLUMNS and (after, before) == self._straight:
-            rows = self._messages[::-1] if reverse else self._messages
-            return rows[:limit]
-        if after is None or before is None:
+    async def range(self, wanted: Range[Any]) -> list[Any]:
+        index, columns, bounds = wanted.index, wanted.columns, (wanted.after, wanted.before)
+        if index is NODES.primary and columns == COLUMNS and bounds == self._straight:
+            rows = self._messages[::-1] if wanted.reverse else self._messages
+            return rows[: wanted.limit]
+        if wanted.after is None or wanted.before is None:
             raise AskedForMore
-        ords = range(after[0] + 1, before[0])
+        ords = range(wanted.after[0] + 1, wanted.before[0])
         if index is RUNS.primary and columns == ("n", "id"):
             return [(n, id) for n, id in self._names.items() if n in ords]
         if index is not NODES.primary or columns != ("ord", "id"):
@@ -171,9 +164,7 @@ class _Path(PostgresRows):
         if len(found) < len(ords):
             # Nodes that are hidden, or no messages. The id at a place never changes: it may be
             # asked for later.
-            found = await super().range_columns(
-                index, columns, prefix, after, before, limit, reverse
-            )
+            found = await super().range(wanted)
             if len(found) < len(ords):
                 raise AskedForMore
         return found

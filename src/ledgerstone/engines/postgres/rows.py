@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ledgerstone.engines.postgres.statements import statements_of
-from ledgerstone.engines.statements import Shape, quoted
+from ledgerstone.engines.statements import quoted
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import UNKNOWN
+from ledgerstone.tables.transaction import UNKNOWN, Range, T
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -82,44 +82,17 @@ class PostgresRows:
             self._known(index.table)[index.table.key_of(row)] = row
         return row
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        table = index.table
-        found = await self.range_columns(
-            index, table.columns, prefix, after, before, limit, reverse
-        )
+    async def range(self, wanted: Range[T]) -> list[T]:
+        found: list[Any] = await self._fetch_range(wanted)
+        if wanted.columns is not None:
+            return found
+        table = wanted.index.table
         rows = [table.row(*values) for values in found]
         self._known(table).update((table.key_of(row), row) for row in rows)
         return rows
 
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        shape = Shape(
-            len(prefix),
-            None if after is None else len(after),
-            None if before is None else len(before),
-            limit is not None,
-            reverse,
-            columns,
-        )
-        text, bind = statements_of(index.table).range(index, shape)
-        bound = bind(prefix, after or (), before or ())
-        return await self.fetch(text, bound if limit is None else (*bound, limit))
+    async def _fetch_range(self, wanted: Range[Any]) -> list[tuple[Any, ...]]:
+        return await self.fetch(*statements_of(wanted.index.table).range(wanted))
 
     async def last_serial(self, table: Table[Any]) -> int:
         return (await self.fetch(statements_of(table).last, ()))[0][0] or 0

@@ -11,9 +11,9 @@ from ledgerstone.engines.postgres.drivers.port import Ints
 from ledgerstone.engines.postgres.locks import MAKING
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.statements import Statements, numbered, statements_of
-from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, SESSIONS_BY_PARENT
+from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SESSIONS_BY_PARENT
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import UNKNOWN, Tx
+from ledgerstone.tables.transaction import UNKNOWN, Range, Tx
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -66,23 +66,13 @@ class WritingRows(PostgresRows):
                 await self._lock_session(key[1])
         return await super().find(index, key)
 
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
+    async def _fetch_range(self, wanted: Range[Any]) -> list[tuple[Any, ...]]:
         """Children are changed with their parent: their heads are locked, and they read again."""
-        asked = (index, columns, prefix, after, before, limit, reverse)
-        found = await super().range_columns(*asked)
-        if index is SESSIONS_BY_PARENT:
-            place = columns.index("number")
+        found = await super()._fetch_range(wanted)
+        if wanted.index is SESSIONS_BY_PARENT:
+            place = (wanted.columns or SESSIONS.columns).index("number")
             while await self._lock([row[place] for row in found]):
-                found = await super().range_columns(*asked)
+                found = await super()._fetch_range(wanted)
         return found
 
     async def _lock_session(self, id: str) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from ledgerstone.engines.sqlite.statements import MANY_MAX, Statements, quoted
 from ledgerstone.tables.sessions import HEADS, SESSIONS, SESSIONS_BY_ID, SessionRow
 from ledgerstone.tables.table import Index, Key, Table
+from ledgerstone.tables.transaction import Range, T
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -61,30 +62,8 @@ class SqliteRows:
         values = self._execute(statements_of(index.table).find(index), key).fetchone()
         return None if values is None else index.table.row(*values)
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        row = index.table.row
-        found = self._range(index, None, prefix, after, before, limit, reverse)
-        return [row(*values) for values in found]
-
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        return self._range(index, columns, prefix, after, before, limit, reverse)
+    async def range(self, wanted: Range[T]) -> list[T]:
+        return self._find_range(wanted)
 
     async def last_serial(self, table: Table[Any]) -> int:
         return self._execute(statements_of(table).last).get or 0
@@ -102,6 +81,11 @@ class SqliteRows:
             self._heads[values[:1]] = values[size:]
         return SessionRow(*values[:size])
 
+    def _find_range(self, wanted: Range[T]) -> list[T]:
+        table = wanted.index.table
+        found: list[Any] = self._execute(*statements_of(table).range(wanted)).fetchall()
+        return found if wanted.columns is not None else [table.row(*values) for values in found]
+
     def _load_all(self, table: Table[R], keys: Sequence[Key]) -> dict[Key, R]:
         """The rows that are there, by their keys; a statement for up to 64 of them."""
         texts, found = statements_of(table), dict[Key, R]()
@@ -115,28 +99,3 @@ class SqliteRows:
                 row = table.row(*values)
                 found[table.key_of(row)] = row
         return found
-
-    def _range(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...] | None,
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        # A plain tuple: every look makes one.
-        shape = (
-            len(prefix),
-            None if after is None else len(after),
-            None if before is None else len(before),
-            limit is not None,
-            reverse,
-            columns,
-        )
-        text, bind = statements_of(index.table).range(index, shape)
-        bound = bind(prefix, after or (), before or ())
-        if limit is not None:
-            bound = (*bound, limit)
-        return self._execute(text, bound).fetchall()

@@ -19,7 +19,7 @@ from ledgerstone.tables.runs import KEPT_RUNS
 from ledgerstone.tables.schema import TABLES
 from ledgerstone.tables.sessions import HEADS, PURGED, SESSIONS, SESSIONS_BY_ID, STUBS
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import UNKNOWN, Tx, added
+from ledgerstone.tables.transaction import UNKNOWN, Range, T, Tx, added
 from ledgerstone.tables.usage import BUDGETS, USAGE_DAYS
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -203,39 +203,17 @@ class WritingRows(SqliteRows):
                     self._held[HEADS].rows[place] = HEADS.row(*values)
         return row
 
-    async def range(
-        self,
-        index: Index[R],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[R]:
-        table = index.table
-        if table in OFTEN_EMPTY and self._is_empty(self._held[table]):
+    async def range(self, wanted: Range[T]) -> list[T]:
+        table = wanted.index.table
+        held = self._held[table]
+        if table in OFTEN_EMPTY and self._is_empty(held):
             return []
-        self._settle(index, prefix)
-        rows = await super().range(index, prefix, after, before, limit, reverse)
-        if rows:
+        self._settle(wanted.index, wanted.prefix)
+        rows = self._find_range(wanted)
+        if rows and wanted.columns is None:
             key_of = table.key_of
-            self._held[table].rows.update((key_of(row), row) for row in rows)
+            held.rows.update((key_of(row), row) for row in rows)
         return rows
-
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        if index.table in OFTEN_EMPTY and self._is_empty(self._held[index.table]):
-            return []
-        self._settle(index, prefix)
-        return self._range(index, columns, prefix, after, before, limit, reverse)
 
     async def last_serial(self, table: Table[Any]) -> int:
         self._flush(self._held[table])

@@ -22,7 +22,7 @@ from ledgerstone.tables.graph import CONTENTS, NODES, NOTES
 from ledgerstone.tables.runs import KEPT_RUNS, RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS_BY_ID, DocumentRow, Head
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import R, Tx
+from ledgerstone.tables.transaction import R, Range, Tx
 from ledgerstone.tables.usage import BUDGETS, USAGE_DAYS
 from ledgerstone.tables.work import READY, WORK_BY_CLAIM
 
@@ -105,30 +105,12 @@ class KnownRows:
     async def find(self, index: Index[Any], key: Key) -> Any:
         return self.row_by(index, key)
 
-    async def range(
-        self,
-        index: Index[Any],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[Any]:
-        if (after, before, limit, reverse) != (None, None, None, False):
-            raise Unplanned(index.table.name)
-        return self.rows_by(index, prefix)
-
-    async def range_columns(
-        self,
-        index: Index[Any],
-        columns: tuple[str, ...],
-        prefix: Key,
-        after: Key | None,
-        before: Key | None,
-        limit: int | None,
-        reverse: bool,
-    ) -> list[tuple[Any, ...]]:
-        return self.columns_by(index, columns, prefix)
+    async def range(self, wanted: Range[Any]) -> list[Any]:
+        if wanted.columns is not None:
+            return self.columns_by(wanted.index, wanted.columns, wanted.prefix)
+        if wanted != Range(wanted.index, wanted.prefix):
+            raise Unplanned(wanted.index.table.name)
+        return self.rows_by(wanted.index, wanted.prefix)
 
     async def last_serial(self, table: Table[Any]) -> int:
         raise Unplanned(table.name)
