@@ -17,9 +17,9 @@ from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN
 from ledgerstone.engines.postgres.drivers.listener import READY_S, Listener
 from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
+from ledgerstone.sql.catalogue import load
 from ledgerstone.trampoline import run_now
 
 PAUSE_S = 0.008
@@ -158,7 +158,7 @@ class Teller:
         with suppress(LedgerstoneError, *FOREIGN):
             connection = run_now(self._pool.borrow(monotonic_s() + SEND_TIMEOUT_S))
             try:
-                text = statements()["tell_others"].text
+                text = load("postgres")["tell_others"].text
                 told = (self._channel, self._name)
                 rows = run_now(connection.fetch(text, told, SEND_TIMEOUT_S))
                 return bool(rows[0][0])

@@ -28,9 +28,10 @@ from ledgerstone.engines.postgres.locks import locks_of
 from ledgerstone.engines.postgres.planned.outcomes import Outcomes, Sent
 from ledgerstone.engines.postgres.planned.session_cache import SessionCache, learn_made
 from ledgerstone.engines.postgres.rows import PostgresRows
-from ledgerstone.engines.postgres.transaction import PgTx, statements
+from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.engines.postgres.writing import WritingRows
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import HEADS, SESSIONS
 from ledgerstone.tables.transaction import Tx
 
@@ -223,7 +224,7 @@ class Interactive:
         connection = await self.pool.connection(ends_s)
         try:
             left_s = max(ends_s - monotonic_s(), 0.001)
-            return await connection.fetch(statements()[query].text, (), left_s)
+            return await connection.fetch(load("postgres")[query].text, (), left_s)
         finally:
             self.pool.give_back(connection)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.drivers.port import DeadlineOver, PgConnection, Row
-from ledgerstone.sql.catalogue import Statement, load
+from ledgerstone.sql.catalogue import load
 
 
 class PgTx:
@@ -27,7 +26,7 @@ class PgTx:
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
         """All rows of a named statement."""
-        return await self.fetch(statements()[query].text, arguments)
+        return await self.fetch(load("postgres")[query].text, arguments)
 
     async def fetch(self, text: str, arguments: Sequence[Any]) -> list[Row]:
         """All rows of a statement."""
@@ -40,8 +39,3 @@ class PgTx:
             self._connection.drop()
             raise DeadlineOver("the time for this call is over")
         return left_s
-
-
-@cache
-def statements() -> dict[str, Statement]:
-    return load("postgres")

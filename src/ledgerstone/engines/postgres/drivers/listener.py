@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN
 from ledgerstone.engines.postgres.drivers.port import PgDriver
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.sql.catalogue import load
 from ledgerstone.trampoline import run_now
 
 LOOK_FIRST_S = 0.05
@@ -101,7 +101,7 @@ class Listener:
         try:
             if self._channel is not None:
                 run_now(connection.script(f'LISTEN "{self._channel}"', CALL_TIMEOUT_S))
-                mark = statements()["mark_listener"].text
+                mark = load("postgres")["mark_listener"].text
                 run_now(connection.fetch(mark, (self._channel,), CALL_TIMEOUT_S))
             seen = _look(connection)
             self._hearer.hear()
@@ -160,5 +160,5 @@ class Listener:
 
 def _look(connection: Any) -> object:
     """What is another value after anybody committed."""
-    rows = run_now(connection.fetch(statements()["snapshot_moved"].text, (), CALL_TIMEOUT_S))
+    rows = run_now(connection.fetch(load("postgres")["snapshot_moved"].text, (), CALL_TIMEOUT_S))
     return rows[0][0]

@@ -104,17 +104,13 @@ class BlockingFlusher:
         """Carry out one command, and whatever else waits, in the caller's thread."""
         job = PendingCommand(command, monotonic_s() + self._line.limit_s)
         try:
-            if not self._enter(job):
-                self._wait(job)
-            while not job.done:
-                self._send(job)
+            with self._gate:
+                self._admit(job)
+            self._see_through(job)
         except BaseException:
             with self._gate:
                 self._abandon(job)
             raise
-        finally:
-            if self._sender is job:
-                self._stop(job)
         return self._answer(job)
 
     def write_many(self, commands: Sequence[Command[Any]]) -> list[Any]:
@@ -125,9 +121,7 @@ class BlockingFlusher:
         try:
             with self._gate:
                 for job in jobs:
-                    self._line.admit(job)
-                    if job.done:
-                        self._line.ended.remove(job)
+                    self._admit(job)
             for job in jobs:
                 try:
                     self._see_through(job)
@@ -141,6 +135,11 @@ class BlockingFlusher:
                         self._abandon(job)
             raise
         return found
+
+    def _admit(self, job: PendingCommand) -> None:
+        self._line.admit(job)
+        if job.done:
+            self._line.ended.remove(job)
 
     def _see_through(self, job: PendingCommand) -> None:
         """Until a command that was admitted is done: wait for who sends, or send."""
@@ -158,6 +157,11 @@ class BlockingFlusher:
                 self._wait(job)
             while not job.done:
                 self._send(job)
+        except BaseException:
+            # Before it stops, so that another one is told to send.
+            with self._gate:
+                self._abandon(job)
+            raise
         finally:
             if self._sender is job:
                 self._stop(job)
@@ -168,20 +172,6 @@ class BlockingFlusher:
         if job.error is not None:
             raise job.error
         return job.answer
-
-    def _enter(self, job: PendingCommand) -> bool:
-        """True when there is nothing to wait for: answered already, or this thread is to send."""
-        with self._gate:
-            self._line.admit(job)
-            if job.done:
-                self._line.ended.remove(job)
-                return True
-            if self._is_free():
-                self._sender = job
-                return True
-            job.future = threading.Lock()
-            job.future.acquire()
-            return False
 
     def _is_free(self) -> bool:
         return not self._sent and (self._sender is None or self._sender.done)

@@ -42,8 +42,8 @@ from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, Unplanned
 from ledgerstone.engines.postgres.planned.plan import Plan, plan
 from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES
 from ledgerstone.engines.postgres.planned.session_cache import ClaimCache, Key, SessionCache
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.sql.catalogue import load
 
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 4 * 1024 * 1024
@@ -342,7 +342,7 @@ class CommandQueue:
         arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
         if arguments is None:
             raise BadText("a text that cannot travel as it is")
-        rows = await self._fetch(group, statements()["apply_planned"].text, arguments)
+        rows = await self._fetch(group, load("postgres")["apply_planned"].text, arguments)
         judged = read_answer(rows, asked)
         self._clock.seen(judged.clock_us)
         return judged

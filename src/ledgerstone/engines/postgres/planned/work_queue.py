@@ -33,10 +33,10 @@ from ledgerstone.engines.postgres.planned.session_cache import (
     SessionCache,
 )
 from ledgerstone.engines.postgres.planned.single import standing
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.rules.work import WorkRow, claim_of
+from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import Head
 
 GROUP_MAX = 128
@@ -201,7 +201,7 @@ class WorkQueue:
         call = _CALLS[type(commands[0])]
         asked = call.arguments(commands, group[0].unsure)
         arguments = (commands[0].tenant, self._clock.given_us(), *asked)
-        return await self._fetch(group, statements()[call.query].text, arguments)
+        return await self._fetch(group, load("postgres")[call.query].text, arguments)
 
     def _alone(self, group: Sequence[PendingCommand]) -> tuple[str, Row] | None:
         """The statement for a claim of one batch that nobody else waits with; when it finds
@@ -213,7 +213,7 @@ class WorkQueue:
         if command.max_batches != 1 or known.head.deleted_us is not None:
             return None
         guard = command.guard
-        return statements()["claim_alone"].text, (
+        return load("postgres")["claim_alone"].text, (
             *standing(command.tenant, known),
             *(self._clock.given_us(), guard.fence, guard.token, command.claim, command.queue),
             *(command.boundary, command.token, command.owner, command.ttl_us),
