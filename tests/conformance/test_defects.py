@@ -23,7 +23,7 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.engines.postgres import backend as postgres
+from ledgerstone.engines.postgres import connections as postgres
 from ledgerstone.engines.postgres import overrides as postgres_overrides
 from ledgerstone.engines.sqlite import backend as sqlite
 from ledgerstone.engines.sqlite import reads as sqlite_reads

@@ -102,7 +102,7 @@ def migrate_within(connection: object, schema: str = SCHEMA) -> int:
 
     `connection` is psycopg's, in a transaction; what it does is undone when you roll back.
     """
-    from ledgerstone.engines.postgres.drivers.join_psycopg import join_blocking
+    from ledgerstone.engines.postgres.drivers.psycopg import join_blocking
 
     check_schema(schema)
     return run_now(_translated(migrate_in(join_blocking(connection), schema), schema))
@@ -110,8 +110,8 @@ def migrate_within(connection: object, schema: str = SCHEMA) -> int:
 
 async def amigrate_within(connection: object, schema: str = SCHEMA) -> int:
     """The same for a connection of an event loop: asyncpg's, or psycopg's."""
-    from ledgerstone.engines.postgres.drivers.join_asyncpg import join_asyncpg
-    from ledgerstone.engines.postgres.drivers.join_psycopg import join_async
+    from ledgerstone.engines.postgres.drivers.asyncpg import join_asyncpg
+    from ledgerstone.engines.postgres.drivers.psycopg import join_async
 
     check_schema(schema)
     joined = join_asyncpg(connection) or join_async(connection)
@@ -133,7 +133,7 @@ async def _translated(work: Coroutine[Any, Any, T], where: str) -> T:
 
 def with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any, Any, T]]) -> T:
     """Do it on a connection of its own; errors of ours."""
-    from ledgerstone.engines.postgres.backend import blocking_driver
+    from ledgerstone.engines.postgres.connections import blocking_driver
 
     async def connected() -> T:
         connection = await blocking_driver(target).connect(target.connect_timeout_s)

@@ -24,11 +24,12 @@ from ledgerstone.trampoline import run_now
 
 PAUSE_S = 0.008
 LONG_PAUSE_S = 0.25
-"""So long lies between two NOTIFYs of a process: longer while others send enough of them."""
+"""Shortest and longest pause between two NOTIFYs of a process, in seconds; it grows while other
+processes send enough of them."""
 CROWD_PER_S = 100
-"""So many a second wake everybody often enough, whoever sent them."""
+"""Maximum NOTIFYs per second, of all processes together."""
 UNHEARD_PAUSE_S = 0.2
-"""The same, when nobody listened the last time."""
+"""Pause after a NOTIFY that nobody listened to, in seconds."""
 IDLE_S = 5.0
 SEND_TIMEOUT_S = 2.0
 END_S = 5.0

@@ -49,7 +49,7 @@ from ledgerstone.handlers.registry import Handler
 
 ROUNDS = 8
 LOST_ROUNDS = 50
-"""So often at most a command is begun: when others are faster, and when connections are lost."""
+"""Maximum attempts: after conflicts with others, and after lost connections."""
 FIRST_PAUSE_S = 0.005
 LAST_PAUSE_S = 0.5
 COMMIT_SHARE = 0.75
@@ -61,7 +61,7 @@ A = TypeVar("A")
 
 
 class Interactive:
-    """Commands and queries of one face, one transaction each."""
+    """Commands and queries over one pool, one transaction each."""
 
     def __init__(self, pool: Pool, where: str, clock: ServerClock, *, brief: bool) -> None:
         self.pool = pool

@@ -37,14 +37,14 @@ class Joiner:
 
     def blocking(self, connection: object) -> PgConnection:
         """The caller's connection as ours see one; InvalidValue when it is none."""
-        from ledgerstone.engines.postgres.drivers.join_psycopg import join_blocking
+        from ledgerstone.engines.postgres.drivers.psycopg import join_blocking
 
         return join_blocking(connection)
 
     def on_loop(self, connection: object) -> PgConnection:
         """The same for one of an event loop: asyncpg's, or psycopg's."""
-        from ledgerstone.engines.postgres.drivers.join_asyncpg import join_asyncpg
-        from ledgerstone.engines.postgres.drivers.join_psycopg import join_async
+        from ledgerstone.engines.postgres.drivers.asyncpg import join_asyncpg
+        from ledgerstone.engines.postgres.drivers.psycopg import join_async
 
         return join_asyncpg(connection) or join_async(connection)
 

@@ -23,9 +23,9 @@ from ledgerstone.trampoline import run_now
 LOOK_FIRST_S = 0.05
 LOOK_LAST_S = 1.0
 POOLED_LOOK_S = 0.1
-"""How often to look: soon after a wake-up, then ever more rarely."""
+"""Poll intervals in seconds: short after a wake-up, then doubled up to the longest."""
 GAP_S = 0.02
-"""So long at least lies between two wake-ups: whoever waits looks at the database each time."""
+"""Minimum pause between two wake-ups, in seconds: every waiter then looks at the database."""
 IDLE_S = 30.0
 READY_S = 2.0
 CALL_TIMEOUT_S = 2.0
@@ -35,7 +35,7 @@ END_S = 5.0
 
 
 class Hearer(Protocol):
-    """Who is told."""
+    """What a listener tells of commits."""
 
     def hear(self) -> None: ...
 
@@ -90,7 +90,7 @@ class Listener:
             with suppress(LedgerstoneError, *FOREIGN):
                 self._listen()
                 continue
-            # The connection is lost, or there is none to be had.
+            # The connection is lost, or none could be made.
             self.ready.clear()
             self._ending.wait(self._pause_s)
             self._pause_s = min(2 * self._pause_s, RECONNECT_LAST_S)

@@ -129,7 +129,7 @@ class PgConnection(Protocol):
 
 
 class PgDriver(Protocol):
-    """Makes connections, and waits in the colour of its face."""
+    """Makes connections, and waits in a thread or on an event loop."""
 
     name: str
 

@@ -53,7 +53,7 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class Slots:
-    """So many calls may be inside at once; the others wait outside.
+    """A limit on calls at a time; the others wait in the order they came.
 
     Without a lock: a place may be left by the garbage collector or in a Ctrl-C, in the middle of
     anything here. Every step is one operation of a deque or an OrderedDict.

@@ -45,11 +45,11 @@ QUEUE_MAX = 1024
 AT_ONCE = 32
 """How many waiters are woken in one round of an event loop."""
 LOOK_S = 1.0
-"""How often a thread that waits looks whether somebody still sends."""
+"""Poll interval of a waiting thread, in seconds: does another one still send?"""
 
 
 class Slow(Protocol):
-    """The interactive way of the same face."""
+    """The interactive way, over the same pool."""
 
     async def write(
         self, command: Command[Any], ends_s: float | None = None, *, unsure: bool = False

@@ -26,7 +26,7 @@ from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
 ASK_PAUSE_S = 0.02
 FUTURE = "22023"
 PATIENCE_S = 0.25
-"""So long a transaction may end by itself, before the process that holds it is ended."""
+"""Seconds in which a transaction may end by itself, before its server process is terminated."""
 
 RECOGNISED = (CommitTurn, TakeLease, RenewLease, GetOrCreateSession)
 """By a turn id and its hash, a token or an id: sent twice, they are carried out once. Work is not:

@@ -15,7 +15,6 @@ from ledgerstone.engines.postgres.planned.known_rows import (
     IS_DELETED,
     IS_TIMED,
     KnownRows,
-    PlanTx,
     Unplanned,
 )
 from ledgerstone.engines.postgres.planned.sections import (
@@ -96,7 +95,7 @@ def plan(
     """
     made = Plan(key, known, now_us)
     rows = KnownRows(command, key, known, claims)
-    tx = PlanTx(rows, now_us, strict=False)
+    tx = Tx(rows, now_us, strict=False)
     try:
         made.answer = run_now(HANDLERS[type(command)](tx, command))
     except ClaimLost:

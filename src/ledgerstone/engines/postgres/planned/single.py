@@ -80,6 +80,8 @@ def shape_of(plan: Plan | None) -> Shape | None:
     if [1 for section, several in parts if several and section in ONE_AT_MOST]:
         return None
     changed = [n for n, (_, get) in enumerate(_HEAD) if get(before) != get(after)]
+    if not changed:
+        return None
     keyed = NEW_WORK in writes and writes[NEW_WORK][0].source_key is not None
     return Shape(
         tuple(changed), before.owner is not None, bool(plan.live), plan.flags, keyed, parts
