@@ -321,7 +321,7 @@ class PostgresBackend:
 
 
 async def _until_the_loop_ends(connections: Connections) -> AsyncGenerator[None, None]:
-    """asyncio.run closes generators that were begun on its loop, and these connections with them."""
+    """asyncio.run closes generators that were begun on its loop; this one closes connections."""
     try:
         yield
     finally:

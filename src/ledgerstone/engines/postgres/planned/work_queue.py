@@ -24,7 +24,7 @@ from ledgerstone.engines.postgres.drivers.port import (
     Row,
     ServerSaid,
 )
-from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
+from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS, array, joined
 from ledgerstone.engines.postgres.planned.queue import PendingCommand, time_left_s
 from ledgerstone.engines.postgres.planned.session_cache import (
     CachedSession,
@@ -44,8 +44,6 @@ SENDS_MAX = 3
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS
 _BATCH = _TIP + 1
-_BORDER, _NULL = "\x1f", "\x1e"
-_UNSAFE = ("\0", "\x01", _BORDER, _NULL)
 
 
 def is_queued(command: Command[Any]) -> bool:
@@ -58,65 +56,50 @@ def is_queued(command: Command[Any]) -> bool:
     return isinstance(command, RenewClaim)
 
 
-def _take_arguments(commands: Sequence[TakeWork], again: bool) -> tuple[Any, ...]:
-    first = commands[0]
-    texts = [text for command in commands for text in _take_texts(command)]
-    ttls = [command.ttl_us for command in commands]
-    return first.queue, first.max_batches, int(again), _joined(texts), _array(ttls)
-
-
-def _take_texts(command: TakeWork) -> tuple[str, ...]:
-    return command.owner, command.lease_token, command.claim, command.claim_token
-
-
-def _claim_arguments(commands: Sequence[ClaimWork], again: bool) -> tuple[Any, ...]:
-    return (
-        commands[0].max_batches,
-        _joined([command.session for command in commands]),
-        _joined([command.queue for command in commands]),
-        _array([command.guard.fence for command in commands]),
-        _array([command.ttl_us for command in commands]),
-        _joined([text for command in commands for text in _claim_texts(command)]),
-    )
-
-
-def _claim_texts(command: ClaimWork) -> tuple[str | None, ...]:
-    token, proof = command.guard.token, command.token
-    return token, command.claim, command.owner, proof, command.boundary
-
-
-def _renew_arguments(commands: Sequence[RenewClaim], again: bool) -> tuple[Any, ...]:
-    texts = [text for command in commands for text in _renew_texts(command)]
-    return _array([command.ttl_us for command in commands]), _joined(texts)
-
-
-def _renew_texts(command: RenewClaim) -> tuple[str, ...]:
-    return command.session, command.claim, command.token
-
-
-def _joined(texts: Sequence[str | None]) -> str:
-    return _BORDER.join([_NULL if text is None else text for text in texts])
-
-
-def _array(numbers: list[int] | list[int | None]) -> str:
-    return f"{{{','.join(map(str, numbers))}}}"
-
-
 class Call(msgspec.Struct, frozen=True):
-    """How the commands of one kind travel; only those with the same `shared` travel together."""
+    """How the commands of one kind travel; only those with the same `shared` travel together.
+
+    Texts of all commands follow each other in one array; numbers and names have one array each.
+    """
 
     query: str
     shared: Callable[[Any], tuple[Any, ...]]
-    arguments: Callable[[Any, bool], tuple[Any, ...]]
     texts: Callable[[Any], tuple[str | None, ...]]
+    numbers: Callable[[Any], tuple[int | None, ...]]
+    names: Callable[[Any], tuple[str | None, ...]] = lambda command: ()
+
+    def arguments(self, commands: Sequence[Any]) -> tuple[Any, ...]:
+        texts = [text for command in commands for text in self.texts(command)]
+        numbers = zip(*map(self.numbers, commands), strict=True)
+        names = zip(*map(self.names, commands), strict=True)
+        return (
+            *self.shared(commands[0]),
+            joined(texts),
+            *[array(column) for column in numbers],
+            *[joined(column) for column in names],
+        )
 
 
 _CALLS: dict[type, Call] = {
     TakeWork: Call(
-        "take_sessions", lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts
+        "take_sessions",
+        lambda c: (c.queue, c.max_batches),
+        lambda c: (c.owner, c.lease_token, c.claim, c.claim_token),
+        lambda c: (c.ttl_us,),
     ),
-    ClaimWork: Call("claim_groups", lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
-    RenewClaim: Call("renew_claims", lambda c: (), _renew_arguments, _renew_texts),
+    ClaimWork: Call(
+        "claim_groups",
+        lambda c: (c.max_batches,),
+        lambda c: (c.guard.token, c.claim, c.owner, c.token, c.boundary),
+        lambda c: (c.guard.fence, c.ttl_us),
+        lambda c: (c.session, c.queue),
+    ),
+    RenewClaim: Call(
+        "renew_claims",
+        lambda c: (),
+        lambda c: (c.session, c.claim, c.token),
+        lambda c: (c.ttl_us,),
+    ),
 }
 
 
@@ -149,7 +132,7 @@ class WorkQueue:
         command: Any = job.command
         call = _CALLS[type(command)]
         named = (job.key[0], job.key[1], getattr(command, "queue", None))
-        if _is_plain((*named, *call.texts(command))):
+        if joined((*named, *call.texts(command))) is not None:
             self.waiting.append(job)
         else:
             self._finish(job, slow=True)
@@ -199,8 +182,9 @@ class WorkQueue:
     async def _call(self, group: Sequence[PendingCommand]) -> list[Row]:
         commands: list[Any] = [job.command for job in group]
         call = _CALLS[type(commands[0])]
-        asked = call.arguments(commands, group[0].unsure)
-        arguments = (commands[0].tenant, self._clock.given_us(), *asked)
+        arguments = (commands[0].tenant, self._clock.given_us(), *call.arguments(commands))
+        if isinstance(commands[0], TakeWork):
+            arguments += (int(group[0].unsure),)
         return await self._fetch(group, load("postgres")[call.query].text, arguments)
 
     def _alone(self, group: Sequence[PendingCommand]) -> tuple[str, Row] | None:
@@ -295,10 +279,3 @@ def _batches(rows: list[Row], at: int) -> list[WorkRow]:
     batches = [WorkRow(*row[at:]) for row in rows]
     batches.sort(key=lambda batch: batch.place)
     return batches
-
-
-def _is_plain(texts: Sequence[str | None]) -> bool:
-    joined = "".join([text for text in texts if text is not None])
-    if joined.isascii():
-        return not any(odd in joined for odd in _UNSAFE)
-    return False
