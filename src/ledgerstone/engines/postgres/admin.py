@@ -20,6 +20,7 @@ from ledgerstone.engines.postgres.opening import (
     read_version,
     script_after,
 )
+from ledgerstone.engines.postgres.transaction import in_transaction
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, SchemaTooNew
 from ledgerstone.sql.catalogue import parse
 from ledgerstone.sql.migrate import newest
@@ -175,8 +176,7 @@ async def _work(
     async def ask(name: str, *given: int) -> list[Row]:
         return await connection.fetch(texts[name], given, TIMEOUT_S)
 
-    await connection.script("BEGIN", TIMEOUT_S)
-    try:
+    async with in_transaction(connection, TIMEOUT_S):
         await connection.script(files["postgres.sql"], TIMEOUT_S)
         divided = (await ask("part_evidence", now_us))[0][0]
         made = (await ask("next_months", now_us, months))[0][0]
@@ -184,9 +184,4 @@ async def _work(
             [(0,)] if older_us is None else await ask("drop_months", older_us, now_us)
         )
         names = await ask("partitions")
-        await connection.script("COMMIT", TIMEOUT_S)
-    except BaseException:
-        if connection.is_open:
-            await connection.script("ROLLBACK", TIMEOUT_S)
-        raise
     return Partitions(divided, made, dropped[0][0], [(name, upto) for name, upto in names])

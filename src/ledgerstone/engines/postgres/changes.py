@@ -157,12 +157,8 @@ class Teller:
         # First this, then the NOTIFY: what is committed in between is told once more.
         self._pending = False
         with suppress(LedgerstoneError, *FOREIGN):
-            connection = run_now(self._pool.borrow(monotonic_s() + SEND_TIMEOUT_S))
-            try:
-                text = load("postgres")["tell_others"].text
-                told = (self._channel, self._name)
-                rows = run_now(connection.fetch(text, told, SEND_TIMEOUT_S))
-                return bool(rows[0][0])
-            finally:
-                self._pool.give_back(connection)
+            text = load("postgres")["tell_others"].text
+            told = (self._channel, self._name)
+            rows = run_now(self._pool.fetch(text, told, SEND_TIMEOUT_S))
+            return bool(rows[0][0])
         return False

@@ -12,7 +12,7 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import PgConnection, Row, ServerSaid
-from ledgerstone.engines.postgres.transaction import PgTx
+from ledgerstone.engines.postgres.transaction import PgTx, in_transaction
 from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import norm, unpack
@@ -77,11 +77,10 @@ class VectorTable:
             return
         connection = await pool.borrow()
         try:
-            text = dict(sql_files("pgvector"))["postgres.sql"]
-            await connection.script(f"BEGIN;\n{text}\nCOMMIT", self._limit_s)
+            async with in_transaction(connection, self._limit_s):
+                text = dict(sql_files("pgvector"))["postgres.sql"]
+                await connection.script(text, self._limit_s)
         except ServerSaid as error:
-            if connection.is_open:
-                await connection.script("ROLLBACK", self._limit_s)
             raise NotSupported("vectors='pgvector'", error.message, _HINT) from error
         finally:
             pool.give_back(connection)
@@ -132,17 +131,10 @@ class VectorTable:
     async def _step(self, connection: PgConnection, tenant: str, model: str) -> bool:
         """One transaction; whether it was the last one."""
         tx = PgTx(connection, monotonic_s() + self._limit_s)
-        await connection.script("BEGIN", tx.left_s())
-        try:
+        async with in_transaction(connection, self._limit_s):
             await self._fetch(connection, "lock_near", tenant, model)
             state = await self._fetch(connection, "near_state", tenant, model)
-            done = not state or await self._bring(connection, tx, tenant, model, state[0])
-            await connection.script("COMMIT", tx.left_s())
-        except BaseException:
-            if connection.is_open:
-                await connection.script("ROLLBACK", tx.left_s())
-            raise
-        return done
+            return not state or await self._bring(connection, tx, tenant, model, state[0])
 
     async def _bring(
         self, connection: PgConnection, tx: PgTx, tenant: str, model: str, state: Row
@@ -177,16 +169,10 @@ class VectorTable:
             await self._fetch(connection, "forget_near", tenant, model, kinds, ids)
 
     async def _index(self, connection: PgConnection, dimension: int) -> None:
-        await connection.script("BEGIN", self._limit_s)
-        try:
+        async with in_transaction(connection, self._limit_s):
             await self._fetch(connection, "no_time_limit")
             text = _texts()["index_near"].text
             await connection.fetch(text, (dimension,), INDEX_TIMEOUT_S)
-            await connection.script("COMMIT", self._limit_s)
-        except BaseException:
-            if connection.is_open:
-                await connection.script("ROLLBACK", self._limit_s)
-            raise
 
     async def _fetch(self, connection: PgConnection, name: str, *given: object) -> list[Row]:
         return await connection.fetch(_texts()[name].text, given, self._limit_s)

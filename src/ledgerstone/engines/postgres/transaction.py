@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ledgerstone.clock import monotonic_s
@@ -39,3 +40,16 @@ class PgTx:
             self._connection.drop()
             raise DeadlineOver("the time for this call is over")
         return left_s
+
+
+@asynccontextmanager
+async def in_transaction(connection: PgConnection, timeout_s: float) -> AsyncIterator[None]:
+    """Commit what the block does; roll it back when it raises."""
+    await connection.script("BEGIN", timeout_s)
+    try:
+        yield
+        await connection.script("COMMIT", timeout_s)
+    except BaseException:
+        if connection.is_open:
+            await connection.script("ROLLBACK", timeout_s)
+        raise

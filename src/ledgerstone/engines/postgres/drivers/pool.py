@@ -78,6 +78,17 @@ class Pool:
         connection.place = place
         return connection
 
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        """All rows of one statement, on a connection that is borrowed for it."""
+        connection = await self.borrow(monotonic_s() + timeout_s)
+        try:
+            return await connection.fetch(text, arguments, timeout_s)
+        except ConnectionLost:
+            self.forget_idle()
+            raise
+        finally:
+            self.give_back(connection)
+
     async def connection(self, ends_s: float) -> PgConnection:
         """A connection that works, for one who has a place."""
         return await self._idle_one(ends_s) or await self._new_one(ends_s)

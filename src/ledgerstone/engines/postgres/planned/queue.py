@@ -22,7 +22,6 @@ from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
-    ConnectionLost,
     NotConnected,
     Row,
     ServerSaid,
@@ -360,12 +359,4 @@ class CommandQueue:
         return judged
 
     async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
-        left_s = time_left_s(group, self.limit_s)
-        connection = await self._pool.borrow(monotonic_s() + left_s)
-        try:
-            return await connection.fetch(text, arguments, left_s)
-        except ConnectionLost:
-            self._pool.forget_idle()
-            raise
-        finally:
-            self._pool.give_back(connection)
+        return await self._pool.fetch(text, arguments, time_left_s(group, self.limit_s))

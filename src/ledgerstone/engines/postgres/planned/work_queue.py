@@ -12,14 +12,12 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
-    ConnectionLost,
     NotConnected,
     Row,
     ServerSaid,
@@ -204,15 +202,7 @@ class WorkQueue:
         )
 
     async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
-        left_s = time_left_s(group, self.limit_s)
-        connection = await self._pool.borrow(monotonic_s() + left_s)
-        try:
-            return await connection.fetch(text, arguments, left_s)
-        except ConnectionLost:
-            self._pool.forget_idle()
-            raise
-        finally:
-            self._pool.give_back(connection)
+        return await self._pool.fetch(text, arguments, time_left_s(group, self.limit_s))
 
     def settle(
         self, group: Sequence[PendingCommand], judged: list[Row] | None, *, unsure: bool = False
