@@ -11,7 +11,7 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.pool import Pooled
+from ledgerstone.engines.postgres.drivers.pool import BehindPooler
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     ConnectionLost,
@@ -116,7 +116,7 @@ class AsyncpgDriver:
 
     async def connect(self, timeout_s: float) -> PgConnection:
         connection = await first_connected(self._target.addresses, self._connect, timeout_s)
-        return connection if self._target.prepare else Pooled(connection, self._target.lead)
+        return connection if self._target.prepare else BehindPooler(connection, self._target.lead)
 
     async def _connect(
         self, host: str | None, port: str | None, timeout_s: float

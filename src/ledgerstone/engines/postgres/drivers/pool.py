@@ -170,7 +170,7 @@ async def _answers(connection: PgConnection, ends_s: float) -> bool:
     return True
 
 
-class Pooled:
+class BehindPooler:
     """A driver's connection; `lead` is said right after BEGIN, with it."""
 
     def __init__(self, inner: Any, lead: str) -> None:

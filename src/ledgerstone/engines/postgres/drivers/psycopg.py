@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.pool import Pooled
+from ledgerstone.engines.postgres.drivers.pool import BehindPooler
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     Blobs,
@@ -189,7 +189,7 @@ class PsycopgDriver:
 
     async def connect(self, timeout_s: float) -> PgConnection:
         connection = await first_connected(self._target.addresses, self._connect, timeout_s)
-        return connection if self._target.prepare else Pooled(connection, self._target.lead)
+        return connection if self._target.prepare else BehindPooler(connection, self._target.lead)
 
     async def _connect(
         self, host: str | None, port: str | None, timeout_s: float

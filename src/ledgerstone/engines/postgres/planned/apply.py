@@ -35,7 +35,7 @@ _json = msgspec.json.Encoder().encode
 class Asked(msgspec.Struct, frozen=True):
     """One command of a group: `plan` None only asks how the session stands.
 
-    `wants` are flags of postgres_known_rows that such a question carries.
+    `wants` are flags of known_rows.py that such a question carries.
     """
 
     key: Key
