@@ -7,6 +7,7 @@ in braces stands for the rows of a section.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from ledgerstone.engines.postgres.planned.sections import (
     CHANGED_RUNS,
@@ -155,10 +156,14 @@ _COMMANDS = """(
 
 def with_rows(text: str) -> str:
     """A text of functions/postgres, with rows and writes in place of their names."""
-    filled = {
+    return re.sub(r"\{(\w+)\}", lambda found: _named().get(found[1], found[0]), text)
+
+
+@cache
+def _named() -> dict[str, str]:
+    return {
         "commands": _COMMANDS,
         "often": "".join([_write(one) for one in SECTIONS if one.often]),
         "rarely": "".join([_write(one) for one in SECTIONS if not one.often]),
         **{section.name: _rows(section, _JUDGED) for section in SECTIONS},
     }
-    return re.sub(r"\{(\w+)\}", lambda found: filled.get(found[1], found[0]), text)
