@@ -49,7 +49,7 @@ STEERING = ("src/ledgerstone/engines/sqlite/", "src/ledgerstone/engines/postgres
 GENERATING = tuple(
     f"src/ledgerstone/engines/{engine}{name}.py"
     for engine in ("", "sqlite/", "postgres/")
-    for name in ("statements", "schema")
+    for name in ("statements", "schema", "planned/writes", "planned/single")
 )
 """Who makes statements from the declarations of tables."""
 TRANSACTION = r"PRAGMA|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE"

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ledgerstone.engines.postgres.planned import single
+from ledgerstone.engines.postgres.planned.known_rows import IS_TIMED, MAKES_RUN, USES
+from ledgerstone.engines.postgres.planned.sections import (
+    DROPPED_DRAFTS,
+    MOVED_HEADS,
+    NEW_WORK,
+    SECTIONS,
+)
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.engines.statements import Shape
@@ -58,6 +66,20 @@ def changing() -> Iterator[tuple[str, str]]:
                     yield f"{table.name} {name} one", numbered(texts.of_one[text], 1)
 
 
+def single_statements() -> Iterator[tuple[str, str]]:
+    """What carries out a planned command by itself, for each thing that it may write."""
+    flags = USES | MAKES_RUN | IS_TIMED
+    for section in SECTIONS:
+        if section in (MOVED_HEADS, DROPPED_DRAFTS):
+            continue
+        keyed, writes = section is NEW_WORK, ((section, False),)
+        shape = single.Shape((0, 1, 2, 3, 4), True, True, flags, keyed, writes)
+        yield f"single {section.name}", single.statement(shape)
+        if section not in single.ONE_AT_MOST:
+            many = shape._replace(owned=False, writes=((section, True),))
+            yield f"single {section.name} of many", single.statement(many)
+
+
 def named() -> Iterator[tuple[str, str]]:
     """What is asked by name, in all variants."""
     for name, statement in load("postgres").items():
@@ -65,4 +87,4 @@ def named() -> Iterator[tuple[str, str]]:
             yield f"{name} {n}", text
 
 
-GENERATED = dict([*looking(), *changing()])
+GENERATED = dict([*looking(), *changing(), *single_statements()])

@@ -23,8 +23,8 @@ from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.records.work import Claim, OnDuplicate, Taken
-from tests.backends.lone import run
 from tests.backends.planned import TENANT, commit
+from tests.backends.single import run
 
 SESSIONS = ("s0", "s1", "s2")
 QUEUES = ("default", "other")

@@ -20,7 +20,7 @@ from ledgerstone.commands.work import EnqueueWork, NewBatch, TakeWork
 from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.engines.postgres.planned import flusher as postgres_flusher
 from ledgerstone.engines.postgres.planned.flusher import BlockingFlusher
-from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import OutcomeUnknown, Timeout
 from ledgerstone.records.work import QUEUE_DEFAULT
 from tests.backends.planned import TENANT, TTL_US, commit, make, opened, verified
@@ -76,15 +76,15 @@ def test_who_is_done_gathers_for_the_next_call(
     here: PostgresBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    call = Line.call
+    call = CommandQueue.call
 
-    async def counted(line: Line, group: Any) -> Any:
+    async def counted(line: CommandQueue, group: Any) -> Any:
         sizes.append(len(group))
         # A server that is some way off: what comes meanwhile travels together.
         time.sleep(0.02)
         return await call(line, group)
 
-    monkeypatch.setattr(Line, "call", counted)
+    monkeypatch.setattr(CommandQueue, "call", counted)
 
     def write(name: str) -> None:
         for n in range(5):
@@ -160,14 +160,14 @@ def test_whose_time_is_over_goes_and_the_others_stay(
 ) -> None:
     flusher = flusher_of(here)
     line: Any = flusher._line
-    call, began, go_on = Line.call, threading.Event(), threading.Event()
+    call, began, go_on = CommandQueue.call, threading.Event(), threading.Event()
 
-    async def held(line: Line, group: Any) -> Any:
+    async def held(line: CommandQueue, group: Any) -> Any:
         began.set()
         assert go_on.wait(PATIENCE_S)
         return await call(line, group)
 
-    monkeypatch.setattr(Line, "call", held)
+    monkeypatch.setattr(CommandQueue, "call", held)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(here.write, commit("s00", "t1"))
         assert began.wait(PATIENCE_S)
@@ -195,10 +195,10 @@ def test_one_in_a_call_that_takes_too_long_is_not_told_a_lie(
     """Its own time is over while another thread's call carries it."""
     flusher = flusher_of(here)
     line: Any = flusher._line
-    call, go_on, sizes = Line.call, threading.Event(), list[int]()
+    call, go_on, sizes = CommandQueue.call, threading.Event(), list[int]()
     first_began = threading.Event()
 
-    async def held(line: Line, group: Any) -> Any:
+    async def held(line: CommandQueue, group: Any) -> Any:
         sizes.append(len(group))
         first_began.set()
         if len(sizes) == 1:
@@ -207,7 +207,7 @@ def test_one_in_a_call_that_takes_too_long_is_not_told_a_lie(
             assert go_on.wait(PATIENCE_S)
         return await call(line, group)
 
-    monkeypatch.setattr(Line, "call", held)
+    monkeypatch.setattr(CommandQueue, "call", held)
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(here.write, commit("s00", "t1"))
         assert first_began.wait(PATIENCE_S)

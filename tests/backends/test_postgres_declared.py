@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ledgerstone.engines.postgres.schema import schema
 from ledgerstone.sql.migrate import migrations
 from ledgerstone.testing.servers.places import Places
+from tests.backends.postgres_declarations import schema
 
 OWN = "store"
 """The table of the engine itself."""

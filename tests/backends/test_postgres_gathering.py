@@ -11,7 +11,7 @@ from typing import Any
 from ledgerstone.commands import Command
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.engines.postgres.planned.flusher import AsyncFlusher
-from ledgerstone.engines.postgres.planned.line import Job
+from ledgerstone.engines.postgres.planned.queue import PendingCommand
 
 
 class Noting:
@@ -20,12 +20,12 @@ class Noting:
     limit_s, strict = 30.0, True
 
     def __init__(self) -> None:
-        self.waiting: deque[Job] = deque()
-        self.ended: list[Job] = []
+        self.waiting: deque[PendingCommand] = deque()
+        self.ended: list[PendingCommand] = []
         self.story: list[str] = []
         self.go_on = asyncio.Event()
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: PendingCommand) -> None:
         self.story.append(job.key[1])
         if job.key[1] == "refused":
             job.error, job.done = RuntimeError("refused"), True
@@ -33,23 +33,23 @@ class Noting:
         else:
             self.waiting.append(job)
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         group, self.waiting = list(self.waiting), deque()
         return group
 
-    async def call(self, group: Sequence[Job]) -> Any:
+    async def call(self, group: Sequence[PendingCommand]) -> Any:
         self.story.append(f"call of {len(group)}")
         await self.go_on.wait()
         return True
 
-    def settle(self, group: Sequence[Job], judged: Any, *, unsure: bool = False) -> None:
+    def settle(self, group: Sequence[PendingCommand], judged: Any, *, unsure: bool = False) -> None:
         assert judged is True
         for job in group:
             job.answer, job.done = job.key[1], True
             self.ended.append(job)
         self.story.append("answered")
 
-    def withdraw(self, job: Job) -> bool:
+    def withdraw(self, job: PendingCommand) -> bool:
         raise AssertionError("nothing is overdue")
 
 

@@ -26,7 +26,7 @@ from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.commands.usage import SetBudget
 from ledgerstone.commands.work import EnqueueWork, ListWork, NewBatch
 from ledgerstone.engines.postgres.backend import PostgresBackend
-from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -62,19 +62,19 @@ class Calls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
         self.slow: list[Command[Any]] = []
-        call, finish = Line.call, Line._finish
+        call, finish = CommandQueue.call, CommandQueue._finish
 
-        async def counted(line: Line, group: Any) -> Any:
+        async def counted(line: CommandQueue, group: Any) -> Any:
             self.sizes.append(len(group))
             return await call(line, group)
 
-        def noted(line: Line, job: Any, *, slow: bool = False) -> None:
+        def noted(line: CommandQueue, job: Any, *, slow: bool = False) -> None:
             if slow:
                 self.slow.append(job.command)
             finish(line, job, slow=slow)
 
-        monkeypatch.setattr(Line, "call", counted)
-        monkeypatch.setattr(Line, "_finish", noted)
+        monkeypatch.setattr(CommandQueue, "call", counted)
+        monkeypatch.setattr(CommandQueue, "_finish", noted)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from ledgerstone.commands.sessions import (
 from ledgerstone.commands.work import CancelWork, EnqueueWork, ListWork, NewBatch
 from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.engines.postgres.drivers.port import ConnectionLost
-from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import (
     OutcomeUnknown,
 )
@@ -38,12 +38,12 @@ class Cut:
     """The next call is carried out or not, and its answer is lost in both cases."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._fetch = Line._fetch
+        self._fetch = CommandQueue._fetch
         self.applied: bool | None = None
         self.meanwhile: Callable[[], object] = int
         cut = self
 
-        async def lossy(line: Line, group: Any, text: str, arguments: Any) -> Any:
+        async def lossy(line: CommandQueue, group: Any, text: str, arguments: Any) -> Any:
             if cut.applied is None:
                 return await cut._fetch(line, group, text, arguments)
             if cut.applied:
@@ -52,7 +52,7 @@ class Cut:
             cut.applied = None
             raise ConnectionLost("cut")
 
-        monkeypatch.setattr(Line, "_fetch", lossy)
+        monkeypatch.setattr(CommandQueue, "_fetch", lossy)
 
 
 @pytest.fixture

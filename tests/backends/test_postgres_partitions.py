@@ -9,7 +9,7 @@ from psycopg import errors, sql
 from ledgerstone import Store, user
 from ledgerstone.cli.app import run
 from ledgerstone.clock import US_PER_S, ManualClock
-from ledgerstone.engines.postgres.partitions import partition
+from ledgerstone.engines.postgres.admin import partition
 from ledgerstone.errors import AccessDenied, NotSupported
 from ledgerstone.testing.servers.databases import DatabaseServer
 from ledgerstone.testing.servers.places import Places

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,10 +13,9 @@ from ledgerstone.commands.sessions import CreateSession
 from ledgerstone.commands.turns import CommitTurn, NewNode
 from ledgerstone.commands.work import EnqueueWork, NewBatch
 from ledgerstone.engines.postgres.planned.apply import Asked, Parcel, read_answer, stamp
-from ledgerstone.engines.postgres.planned.heads import Heads, Known, keep_run
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, USES, Unplanned
-from ledgerstone.engines.postgres.planned.line import Job, takes
 from ledgerstone.engines.postgres.planned.plan import plan
+from ledgerstone.engines.postgres.planned.queue import PendingCommand, takes
 from ledgerstone.engines.postgres.planned.sections import (
     CHANGED_RUNS,
     MOVED_HEADS,
@@ -27,15 +24,14 @@ from ledgerstone.engines.postgres.planned.sections import (
     NEW_TURNS,
     NEW_WORK,
     RAISED_LINES,
-    SECTIONS,
 )
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession, SessionCache, with_run
 from ledgerstone.errors import Fenced, IncarnationMoved, LeaseHeld, RevisionMoved
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.runs import Run
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.rules.chain import turn_hash
-from ledgerstone.sql.migrate import functions
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 
@@ -45,8 +41,8 @@ NOW_US = 1_700_000_000_000_000
 KEY = ("default", "s")
 
 
-def known(**columns: Any) -> Known:
-    return Known(Head(5, updated_us=10, **columns), 99, None, {}, None)
+def known(**columns: Any) -> CachedSession:
+    return CachedSession(Head(5, updated_us=10, **columns), 99, None, {}, None)
 
 
 def commit(**fields: Any) -> CommitTurn:
@@ -167,7 +163,7 @@ class TestParcel:
 
 class TestHeads:
     def test_the_oldest_is_forgotten(self) -> None:
-        heads = Heads(sessions_max=2)
+        heads = SessionCache(sessions_max=2)
         for name in ("a", "b"):
             heads.put(("t", name), known())
         assert heads.get(("t", "a")) is not None
@@ -180,9 +176,9 @@ class TestHeads:
     def test_few_and_small_runs_are_kept(self) -> None:
         runs: dict[str, RunRow] = {}
         for n in range(9):
-            runs = keep_run(runs, RunRow(5, n, f"r{n}", body=b"{}"))
+            runs = with_run(runs, RunRow(5, n, f"r{n}", body=b"{}"))
         assert list(runs) == ["r5", "r6", "r7", "r8"]
-        assert "r8" not in keep_run(runs, RunRow(5, 8, "r8", body=b"x" * 100_000))
+        assert "r8" not in with_run(runs, RunRow(5, 8, "r8", body=b"x" * 100_000))
 
 
 def test_only_commands_of_one_session_are_taken() -> None:
@@ -190,17 +186,4 @@ def test_only_commands_of_one_session_are_taken() -> None:
     assert not takes(commit(tombstones=("n",)))
     making = CreateSession(tenant="default", session=Session(id="s"))
     assert not takes(making)
-    assert Job(commit(), 0.0).key == KEY
-
-
-@pytest.mark.parametrize("n", range(len(SECTIONS)), ids=lambda n: SECTIONS[n].table.name)
-def test_a_section_is_as_wide_as_the_server_reads_it(n: int) -> None:
-    """Columns that a table gets travel by themselves; ledger_write has to name them too."""
-    section, begin = SECTIONS[n], 4 * (n + 2) - 2
-    row = SimpleNamespace(**dict.fromkeys((*section.table.columns, *section.columns), 1))
-    carried: tuple[list[Any], ...] = ([], [], [])
-    section.carry(1, [row], *carried)
-    text = " ".join(functions("postgres"))
-    for kind, values in enumerate(carried):
-        steps = re.findall(rf"at\[{begin + kind}\] \+ [rn](?: \* (\d+))?\b", text)
-        assert {int(step or 1) for step in steps} == {len(values)} - {0}
+    assert PendingCommand(commit(), 0.0).key == KEY

@@ -16,13 +16,13 @@ import pytest
 from ledgerstone.clock import ManualClock
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.engines.postgres.planned import plan as postgres_plan
-from ledgerstone.engines.postgres.planned.line import Job, Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue, PendingCommand
 from ledgerstone.engines.postgres.planned.sections import SECTIONS, Section
-from ledgerstone.engines.postgres.planned.take import is_queued
+from ledgerstone.engines.postgres.planned.work_queue import is_queued
 from ledgerstone.testing.servers.places import Places
 from tests.backends.hot_commands import SESSIONS, HotCommands
-from tests.backends.lone import outcome
 from tests.backends.planned import make, verified
+from tests.backends.single import outcome
 
 COMMANDS = 400
 OTHERWISE = {"turns": {"pos"}}
@@ -57,14 +57,14 @@ def looking(postgres_places: Places, clock: ManualClock) -> Iterator[PostgresBac
 @pytest.fixture(autouse=True)
 def planned(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """The sections of all plans that were carried out."""
-    seen, succeed = Seen(), Line._succeed
+    seen, succeed = Seen(), CommandQueue._succeed
 
-    def noted(line: Line, job: Job, version: int) -> None:
+    def noted(line: CommandQueue, job: PendingCommand, version: int) -> None:
         assert job.plan is not None
         seen.update(job.plan.writes.keys())
         succeed(line, job, version)
 
-    monkeypatch.setattr(Line, "_succeed", noted)
+    monkeypatch.setattr(CommandQueue, "_succeed", noted)
     return seen
 
 

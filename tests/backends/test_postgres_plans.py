@@ -15,11 +15,11 @@ import psycopg
 import pytest
 
 from ledgerstone.engines.postgres.drivers.urls import parse_target
+from ledgerstone.engines.postgres.functions import functions
 from ledgerstone.engines.postgres.rows import session_and_head
 from ledgerstone.engines.postgres.statements import numbered, statements_of
 from ledgerstone.engines.statements import Shape
 from ledgerstone.sql.catalogue import load, parse
-from ledgerstone.sql.migrate import functions
 from ledgerstone.tables.graph import (
     NODES,
     NODES_BY_ID,
@@ -54,7 +54,7 @@ for _name, _text in GENERATED.items():
     # Without any bound only verify of the whole store looks through a table.
     if not re.search(r" 0-(None|\d)-| last$", _name):
         CHECKED.setdefault(_name.split()[0], []).append(_text)
-APPLY = "\n".join(functions("postgres"))
+APPLY = "\n".join(functions())
 
 Connection = psycopg.Connection[Any]
 Plan = dict[str, Any]
@@ -251,8 +251,8 @@ def known_turn() -> str:
     """What `ledger_apply` asks for each turn: whether it is known already."""
     found = re.search(r"\(\s*(select true from turns t\s.*?limit 1)\)", APPLY, re.DOTALL)
     assert found is not None
-    text = found[1].replace("texts[n * 4 - 1]", "$1").replace("texts[n * 4 - 3]", "$2")
-    assert "[" not in text
+    text = found[1].replace("c.turn", "$1").replace("c.tenant", "$2")
+    assert "c." not in text
     return f"select ({text}) from heads h where h.number = $3"
 
 

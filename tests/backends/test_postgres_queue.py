@@ -23,7 +23,7 @@ from ledgerstone.commands.work import (
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.engines.postgres.drivers.psycopg import PsycopgConnection
 from ledgerstone.engines.postgres.interactive import Interactive
-from ledgerstone.engines.postgres.planned.line import Job
+from ledgerstone.engines.postgres.planned.queue import PendingCommand
 from ledgerstone.engines.sqlite.backend import open_sqlite
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Claim, Taken
@@ -106,7 +106,7 @@ def take_command(n: int, most: int) -> TakeWork:
 def in_one_call(backend: PostgresBackend, commands: list[TakeWork]) -> list[Any]:
     """The answers of commands that waited together; None too for what goes the slow way."""
     line = backend._blocking.queue._line
-    jobs = [Job(command, monotonic_s() + 30) for command in commands]
+    jobs = [PendingCommand(command, monotonic_s() + 30) for command in commands]
     for job in jobs:
         line.admit(job)
     group = line.take()
@@ -139,7 +139,7 @@ def test_a_take_whose_answer_was_lost_is_found_again(
         batch = NewBatch(session=session, id=f"{session}-batch", payloads=b"[1]")
         twins.write(EnqueueWork(tenant=TENANT, batch=batch))
     line = twins.postgres._blocking.queue._line
-    job = Job(take_command(1, 1), monotonic_s() + 30)
+    job = PendingCommand(take_command(1, 1), monotonic_s() + 30)
     line.admit(job)
     group = line.take()
     run_now(line.call(group))
@@ -148,7 +148,7 @@ def test_a_take_whose_answer_was_lost_is_found_again(
     assert again == [job]
     line.settle(again, run_now(line.call(again)))
     assert job.answer == outcome(twins.sqlite, job.command)
-    never_sent = Job(take_command(2, 1), monotonic_s() + 30)
+    never_sent = PendingCommand(take_command(2, 1), monotonic_s() + 30)
     never_sent.unsure = True
     line.admit(never_sent)
     group = line.take()

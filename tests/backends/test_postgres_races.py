@@ -36,8 +36,8 @@ from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.sessions import Session
 from ledgerstone.records.work import Taken, WorkCounts
-from tests.backends.lone import begun, outcome
 from tests.backends.planned import TENANT, commit
+from tests.backends.single import begun, outcome
 
 ROUNDS = 25
 FOREVER_US = 1 << 60

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from ledgerstone import Store, user
+from ledgerstone.engines.postgres import functions as postgres_functions
 from ledgerstone.engines.postgres import opening as postgres_schema
 from ledgerstone.engines.postgres.admin import (
     amigrate_within,
@@ -19,9 +20,8 @@ from ledgerstone.engines.postgres.admin import (
     migration_script,
     versions,
 )
+from ledgerstone.engines.postgres.functions import functions, layout
 from ledgerstone.errors import InvalidValue, NotSupported, SchemaTooNew
-from ledgerstone.sql import migrate
-from ledgerstone.sql.migrate import functions
 from ledgerstone.testing.servers.places import Places
 
 
@@ -91,12 +91,12 @@ def test_two_versions_side_by_side(
     """The same tables and other functions: nobody calls those of the other version unknowingly."""
     url = postgres_places.fresh()
     extra = "create or replace function ledger_extra() returns int language sql return 1;"
-    other = (*functions("postgres"), extra)
+    other = (*functions(), extra)
 
     def become(texts: tuple[str, ...]) -> None:
-        for module in (migrate, postgres_schema):
-            monkeypatch.setattr(module, "functions", lambda dialect: texts)
-        migrate.layout.cache_clear()
+        for module in (postgres_functions, postgres_schema):
+            monkeypatch.setattr(module, "functions", lambda: texts)
+        layout.cache_clear()
 
     with Store.open(url) as old:
         old.messages.append("s", user("old"), create=True)
@@ -111,19 +111,19 @@ def test_two_versions_side_by_side(
     assert versions(url).ours
     Store.open(url).close()
     monkeypatch.undo()
-    migrate.layout.cache_clear()
+    layout.cache_clear()
     with pytest.raises(NotSupported, match="another version of ledgerstone"):
         Store.open(url)
 
 
 def test_a_comment_makes_no_other_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, texts = migrate.layout("postgres"), functions("postgres")
+    before, texts = layout(), functions()
     for text, same in (("-- A word.\n", True), ("select 1;\n", False)):
         more = (text, *texts)
-        monkeypatch.setattr(migrate, "functions", lambda dialect, more=more: more)
-        migrate.layout.cache_clear()
-        made = migrate.layout("postgres")
-        migrate.layout.cache_clear()
+        monkeypatch.setattr(postgres_functions, "functions", lambda more=more: more)
+        layout.cache_clear()
+        made = layout()
+        layout.cache_clear()
         assert (made == before) is same
 
 

@@ -19,7 +19,7 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.planned.flusher import BlockingFlusher
-from ledgerstone.engines.postgres.planned.line import Job, Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue, PendingCommand
 from ledgerstone.errors import OutcomeUnknown, Timeout
 
 THREADS, SESSIONS, COMMANDS = 12, 4, 25
@@ -27,7 +27,7 @@ LIMIT_S = 0.03
 HANGS_S = 60.0
 
 
-class ScriptedLine(Line):
+class ScriptedQueue(CommandQueue):
     """Plans nothing; a call takes a while, and some of them fail."""
 
     def __init__(self, seed: int) -> None:
@@ -37,19 +37,19 @@ class ScriptedLine(Line):
         self.calls = self.groups = 0
         self.faults: list[str] = []
 
-    def _prepare(self, job: Job) -> bool:
+    def _prepare(self, job: PendingCommand) -> bool:
         if self.random.random() < 0.1:
             return False
         self.waiting.append(job)
         return True
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         group = list(self.waiting)[:3]
         for job in group:
             self.waiting.remove(job)
         return group
 
-    async def call(self, group: Sequence[Job]) -> Any:
+    async def call(self, group: Sequence[PendingCommand]) -> Any:
         self.calls += 1
         self.groups += len(group)
         if self.calls != 1:
@@ -62,7 +62,7 @@ class ScriptedLine(Line):
             raise ConnectionError
         return True
 
-    def settle(self, group: Sequence[Job], judged: Any, *, unsure: bool = False) -> None:
+    def settle(self, group: Sequence[PendingCommand], judged: Any, *, unsure: bool = False) -> None:
         for job in group:
             if judged is None:
                 job.unsure = unsure
@@ -93,7 +93,7 @@ class Impatient(BlockingFlusher):
 
 
 def crowd(kind: type[BlockingFlusher], seed: int) -> list[str]:
-    line = ScriptedLine(seed)
+    line = ScriptedQueue(seed)
     flusher, faults = kind(line, Slow()), line.faults
     answered = 0
 

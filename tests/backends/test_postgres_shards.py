@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ledgerstone.sql.migrate import functions, migrations
+from ledgerstone.engines.postgres.functions import functions
+from ledgerstone.sql.migrate import migrations
 from tests.backends.generated import GENERATED, named
 
 # Tables with a row, or many, per session, and the column that says whose it is.
@@ -67,7 +68,7 @@ def uses_of(where: str, text: str) -> Iterator[Use]:
 COLD = {"ledger_pos_of", "ledger_settle_feed", "ledger_skip_places"}
 HOT = [
     use
-    for text in functions("postgres")
+    for text in functions()
     for name, statement in statements_of(text)
     for use in uses_of(name, statement)
     if name not in COLD

@@ -16,7 +16,8 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from ledgerstone.sql.migrate import functions, migrations
+from ledgerstone.engines.postgres.functions import functions
+from ledgerstone.sql.migrate import migrations
 from ledgerstone.testing.servers.places import Places
 from tests.backends.generated import GENERATED, named
 
@@ -61,7 +62,7 @@ def test_no_parameter_is_left_out() -> None:
 
 
 # What is planned is carried out by the server itself, under locks of one session.
-PLANNED = {"commit_alone", "enqueue_alone", "claim_alone", "complete_alone"}
+PLANNED = {"claim_alone", "single"}
 _CALL = re.compile(r"\b([a-z_]+)\(")
 
 
@@ -100,7 +101,7 @@ def test_the_schema_may_have_any_name(postgres_places: Places) -> None:
         connection.execute('set search_path to "Odd name"')
         for step in migrations("postgres"):
             connection.execute(step.text)
-        for text in functions("postgres"):
+        for text in functions():
             connection.execute(text)
         connection.execute("set search_path to public")
         row = connection.execute(
@@ -111,5 +112,5 @@ def test_the_schema_may_have_any_name(postgres_places: Places) -> None:
 
 
 def test_functions_may_be_applied_again(connection: psycopg.Connection[Any]) -> None:
-    for text in functions("postgres"):
+    for text in functions():
         connection.execute(text)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ledgerstone import AsyncStore, Store, api, api_sync
-from ledgerstone.engines.postgres import near as postgres_near
+from ledgerstone.engines.postgres import pgvector as postgres_near
 from ledgerstone.engines.postgres.backend import PostgresBackend
 from ledgerstone.engines.postgres.drivers.urls import parse_target
 from ledgerstone.errors import InvalidValue, NotSupported

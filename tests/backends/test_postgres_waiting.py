@@ -21,7 +21,7 @@ from ledgerstone.adapters.langgraph import LedgerStore
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.engines.postgres.drivers import urls as postgres_urls
-from ledgerstone.engines.postgres.drivers.places import Places, wait_in_thread, wait_on_loop
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_in_thread, wait_on_loop
 from ledgerstone.engines.postgres.planned import flusher as postgres_flusher
 from ledgerstone.errors import Busy, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import commit_of
@@ -76,7 +76,7 @@ async def remember_all(url: str, calls: int) -> list[Any]:
         ]
         found = await asyncio.gather(*works, return_exceptions=True)
         kept = await store.memories.search(("langgraph", "users"), limit=calls)
-        places = store._handle.backend._face().pool.driver._places  # type: ignore[attr-defined]
+        places = store._handle.backend._on_loop().pool.driver._places  # type: ignore[attr-defined]
         assert (places.free, places.waiting) == (POOL_SIZE, 0)
         return [len(kept), *found]
 
@@ -119,7 +119,7 @@ def test_commits_beyond_the_queue_wait_outside_of_it(
                 await store.sessions.create(id=name)
             works = [store.messages.append(names[n % 2], user(str(n))) for n in range(COMMITS)]
             all_of_them = asyncio.gather(*works, return_exceptions=True)
-            line = store._handle.backend._face().hot._line  # type: ignore[attr-defined]
+            line = store._handle.backend._on_loop().hot._line  # type: ignore[attr-defined]
             while not all_of_them.done():
                 most = max(most, sum(len(one) for one in line._of.values()))
                 await asyncio.sleep(0)
@@ -138,7 +138,7 @@ def test_a_server_that_answers_nobody_is_not_waited_for(backend: PostgresBackend
     """All that wait end when the last answer is as old as a call may take."""
 
     async def story() -> None:
-        pool = backend._face().pool
+        pool = backend._on_loop().pool
         held = [await pool.borrow() for _ in range(POOL_SIZE)]
         start_s = monotonic_s()
         works: list[Any] = [backend.aread([]) for _ in range(200)]
@@ -184,7 +184,7 @@ def test_answers_to_others_keep_one_waiting(backend: PostgresBackend) -> None:
 
 def test_cancelled_callers_leave_the_queue(backend: PostgresBackend) -> None:
     async def story() -> None:
-        face = backend._face()
+        face = backend._on_loop()
         places = face.pool.driver._places  # type: ignore[attr-defined]
         held = [await face.pool.borrow() for _ in range(POOL_SIZE)]
         turns = [commit_of(f"s{n}", "t", "x", create=True) for n in range(500)]
@@ -215,7 +215,7 @@ def in_an_hour() -> float:
 
 def test_first_come_first_served_on_a_loop() -> None:
     async def story() -> list[int]:
-        places, order = Places(1), list[int]()
+        places, order = Slots(1), list[int]()
         inside = places.take()
         assert inside is not None
 
@@ -238,7 +238,7 @@ def test_first_come_first_served_on_a_loop() -> None:
 
 
 def test_first_come_first_served_in_threads() -> None:
-    places, order = Places(1), list[int]()
+    places, order = Slots(1), list[int]()
     inside = places.take()
     assert inside is not None
 
@@ -264,7 +264,7 @@ def test_no_place_is_lost_or_doubled(seed: int) -> None:
     random = Random(seed)
 
     async def story() -> None:
-        places, inside, most = Places(3), 0, 0
+        places, inside, most = Slots(3), 0, 0
 
         async def call() -> None:
             nonlocal inside, most

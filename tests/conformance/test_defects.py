@@ -23,8 +23,8 @@ from ledgerstone.commands import Command, Query
 from ledgerstone.commands.blobs import PutChunk
 from ledgerstone.commands.transfer import ImportRows
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.engines.postgres import backend as postgres
-from ledgerstone.engines.postgres import handling as postgres_handling
+from ledgerstone.engines.postgres import connections as postgres
+from ledgerstone.engines.postgres import overrides as postgres_overrides
 from ledgerstone.engines.sqlite import backend as sqlite
 from ledgerstone.engines.sqlite import own_queries
 from ledgerstone.errors import Corrupt
@@ -42,7 +42,7 @@ REGISTRIES: dict[str, tuple[dict[type, Any], ...]] = {
     "memory": (HANDLERS,),
     "file": (HANDLERS,),
     "sqlite": (HANDLERS, own_queries.OWN),
-    "postgres": (HANDLERS, postgres_handling.OWN),
+    "postgres": (HANDLERS, postgres_overrides.OWN),
 }
 # Bytes in the database, and a copy without rows, which has no part that is carried out.
 NOT_IN_FILES = (PutChunk, ImportRows)
@@ -128,7 +128,7 @@ def seen(bed: Bed) -> list[Any]:
 def test_a_defect_in_any_handler_comes_out_as_it_is(
     backend: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres.Face, "fast", lambda face, command: None)
+    monkeypatch.setattr(postgres.Connections, "fast", lambda face, command: None)
     backend.store.messages.append("s", user("one", id="m1"), create=True)
     left_out = NOT_IN_FILES if backend.name == "file" else ()
     every = [kind for registry in REGISTRIES[backend.name] for kind in registry]
@@ -152,7 +152,7 @@ def test_a_defect_in_any_handler_comes_out_as_it_is(
 def test_a_defect_after_the_writes_leaves_nothing_written(
     backend: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres.Face, "fast", lambda face, command: None)
+    monkeypatch.setattr(postgres.Connections, "fast", lambda face, command: None)
     prepare(backend.store)
     before, error = seen(backend), AttributeError("a defect of our own")
     reached = 0

@@ -19,8 +19,8 @@ from ledgerstone.engines.postgres.drivers.port import (
     DeadlineOver,
     NotConnected,
     ServerSaid,
+    first_connected,
     from_column,
-    none_connected,
     to_column,
 )
 from ledgerstone.engines.postgres.drivers.urls import parse_target
@@ -40,6 +40,7 @@ from ledgerstone.errors import (
 )
 from ledgerstone.handlers.all import HANDLERS
 from ledgerstone.testing.faults.commits import TENANT, commit_of
+from ledgerstone.trampoline import run_now
 
 SAID: dict[str, tuple[type[LedgerstoneError], bool]] = {
     "40001": (Busy, True),
@@ -84,9 +85,21 @@ def test_one_address_that_will_answer_is_enough() -> None:
     wrong = NotConnected("password", "28P01")
     assert starting.passing
     assert not wrong.passing
-    assert none_connected([starting, wrong]).passing
-    assert none_connected([wrong, refused]).gone
-    assert none_connected([wrong, refused]).message == "password; refused"
+    assert refusal_of(starting, wrong).passing
+    assert refusal_of(wrong, refused).gone
+    assert refusal_of(wrong, refused).message == "password; refused"
+
+
+def refusal_of(*answers: NotConnected) -> NotConnected:
+    """What is said when each address answers so."""
+    remaining = list(answers)
+
+    async def connect(host: str | None, port: str | None, timeout_s: float) -> object:
+        raise remaining.pop(0)
+
+    with pytest.raises(NotConnected) as caught:
+        run_now(first_connected([(None, None)] * len(answers), connect, 1.0))
+    return caught.value
 
 
 ADDRESSES = {

@@ -29,8 +29,8 @@ STATEMENTS_MAX = 100
 PLACES_MAX = 3000
 ENGINE = (
     *("postgres/backend.py", "drivers/pool.py", "drivers/psycopg.py", "postgres/interactive.py"),
-    *("postgres/transaction.py", "planned/outcomes.py", "postgres/handling.py", "postgres/rows.py"),
-    *("postgres/writing.py", "postgres/reads.py"),
+    *("postgres/transaction.py", "planned/outcomes.py", "postgres/rows.py"),
+    *("postgres/writing.py", "postgres/overrides.py"),
 )
 OPEN = """
 select state, query from pg_stat_activity
@@ -148,7 +148,7 @@ def test_cancelled_at_every_await(
 
         async def main() -> None:
             query = GetHead(tenant=TENANT, id="s")
-            slow = backend._face().slow
+            slow = backend._on_loop().slow
             makes: dict[str, Callable[[int], Any]] = {
                 "write": lambda n: slow.write(victim(n)),
                 "read": lambda n: slow.read([query, query]),
@@ -162,7 +162,7 @@ def test_cancelled_at_every_await(
             places = slow.pool.driver._places  # type: ignore[attr-defined]
             if places.free != POOL_SIZE:
                 line.violations.append(f"{places.free} of {POOL_SIZE} places are free")
-            backend._faces[asyncio.get_running_loop()].close()
+            backend._of_loops[asyncio.get_running_loop()].close()
             await asyncio.sleep(0.05)
 
         asyncio.run(main())

@@ -20,7 +20,7 @@ from ledgerstone.commands.sessions import DeleteSession
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
 from ledgerstone.engines.postgres.drivers import pool as postgres_pool
 from ledgerstone.engines.postgres.drivers.port import ConnectionLost
-from ledgerstone.engines.postgres.handling import Before
+from ledgerstone.engines.postgres.interactive import Before
 from ledgerstone.engines.postgres.planned.outcomes import Outcomes, Sent
 from ledgerstone.errors import Busy, LedgerstoneError, OutcomeUnknown, Unavailable
 from ledgerstone.testing.faults.commits import TENANT, commit_of

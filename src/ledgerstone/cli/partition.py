@@ -7,7 +7,7 @@ from typing import Annotated
 from ledgerstone.cli.options import AsJson, StoreUrl, option, seconds, server_url
 from ledgerstone.cli.output import plural, print_answer
 from ledgerstone.clock import US_PER_S, SystemClock
-from ledgerstone.engines.postgres.partitions import Partitions, partition
+from ledgerstone.engines.postgres.admin import Partitions, partition
 
 EXAMPLE = "Example: ledgerstone partition --store postgresql://db/agents --drop-older-than 26w"
 

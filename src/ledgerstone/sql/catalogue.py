@@ -2,7 +2,8 @@
 
 Each statement follows a line `-- name: query(arguments)` and a sentence that says what it does.
 Arguments are written :argument and bound as numbered parameters, in the order of that list. A line
-that ends in `-- if x, y` belongs to the statement only when x and y are given.
+that ends in `-- if x, y` belongs to the statement only when x and y are given, one that ends in
+`-- on postgres` only to that database's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ledgerstone.sql.texts import sql_files
 
 _NAME = re.compile(r"-- name: (\w+)\(([\w, ]*)\)\s*$")
 _CONDITION = re.compile(r"\s*-- if ([\w, ]+)$")
+_DIALECT = re.compile(r"\s*-- on (\w+)$")
 _ARGUMENT = re.compile(r"(?<![:\w]):(\w+)")
 _MARKS = {"sqlite": "?", "postgres": "$"}
 
@@ -76,11 +78,21 @@ def _conditional(line: str) -> tuple[frozenset[str], str]:
 def load(dialect: str) -> dict[str, Statement]:
     """Every statement that this database is asked by name."""
     found: dict[str, Statement] = {}
-    for _, text in sql_files("queries", f"{dialect}_own"):
-        for statement in parse(text, _MARKS[dialect]):
+    for _, text in (*sql_files("queries", "shared"), *sql_files("queries", f"{dialect}_own")):
+        for statement in parse(_of_dialect(text, dialect), _MARKS[dialect]):
             if found.setdefault(statement.name, statement) is not statement:
                 raise ValueError(f"two queries are named {statement.name}")
     return found
+
+
+def _of_dialect(text: str, dialect: str) -> str:
+    """The lines of a text that are meant for a database."""
+    parts = [(line, _DIALECT.search(line)) for line in text.splitlines()]
+    return "\n".join(
+        line if of is None else line[: of.start()]
+        for line, of in parts
+        if of is None or of[1] == dialect
+    )
 
 
 def parse(text: str, mark: str = "?") -> Iterator[Statement]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from hashlib import sha256
 
 import msgspec
 
@@ -38,17 +37,3 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
 def newest(dialect: str) -> int:
     """The version this code knows."""
     return len(migrations(dialect))
-
-
-@cache
-def functions(dialect: str) -> tuple[str, ...]:
-    """What the database itself runs: texts that replace older ones, applied after every step."""
-    return tuple(text for _, text in sql_files("functions", dialect))
-
-
-@cache
-def layout(dialect: str) -> int:
-    """A number that is another one when the functions do anything else; comments do not count."""
-    lines = [line.strip() for text in functions(dialect) for line in text.splitlines()]
-    code = "\n".join(line for line in lines if line and not line.startswith("--"))
-    return int.from_bytes(sha256(code.encode()).digest()[:7])

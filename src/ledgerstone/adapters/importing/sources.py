@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import apsw
 
+from ledgerstone.engines.postgres.drivers.errors import not_connected
 from ledgerstone.engines.postgres.drivers.port import NotConnected
 from ledgerstone.engines.postgres.drivers.urls import CODES, take_apart
-from ledgerstone.engines.postgres.refusals import not_connected
 from ledgerstone.errors import (
     Busy,
     Corrupt,

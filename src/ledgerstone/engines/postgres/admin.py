@@ -6,8 +6,11 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from ledgerstone.clock import Clock, SystemClock
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
-from ledgerstone.engines.postgres.drivers.port import PgConnection, ServerSaid
+from ledgerstone.engines.postgres.drivers.port import PgConnection, Row, ServerSaid
 from ledgerstone.engines.postgres.drivers.urls import SCHEMA, Target, check_schema, parse_target
 from ledgerstone.engines.postgres.opening import (
     DIALECT,
@@ -17,7 +20,9 @@ from ledgerstone.engines.postgres.opening import (
     read_version,
     script_after,
 )
+from ledgerstone.engines.postgres.transaction import in_transaction
 from ledgerstone.errors import InvalidValue, LedgerstoneError, NotSupported, SchemaTooNew
+from ledgerstone.sql.catalogue import parse
 from ledgerstone.sql.migrate import newest
 from ledgerstone.sql.texts import sql_files
 from ledgerstone.trampoline import run_now
@@ -98,7 +103,7 @@ def migrate_within(connection: object, schema: str = SCHEMA) -> int:
 
     `connection` is psycopg's, in a transaction; what it does is undone when you roll back.
     """
-    from ledgerstone.engines.postgres.drivers.join_psycopg import join_blocking
+    from ledgerstone.engines.postgres.drivers.psycopg import join_blocking
 
     check_schema(schema)
     return run_now(_translated(migrate_in(join_blocking(connection), schema), schema))
@@ -106,8 +111,8 @@ def migrate_within(connection: object, schema: str = SCHEMA) -> int:
 
 async def amigrate_within(connection: object, schema: str = SCHEMA) -> int:
     """The same for a connection of an event loop: asyncpg's, or psycopg's."""
-    from ledgerstone.engines.postgres.drivers.join_asyncpg import join_asyncpg
-    from ledgerstone.engines.postgres.drivers.join_psycopg import join_async
+    from ledgerstone.engines.postgres.drivers.asyncpg import join_asyncpg
+    from ledgerstone.engines.postgres.drivers.psycopg import join_async
 
     check_schema(schema)
     joined = join_asyncpg(connection) or join_async(connection)
@@ -129,7 +134,7 @@ async def _translated(work: Coroutine[Any, Any, T], where: str) -> T:
 
 def with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any, Any, T]]) -> T:
     """Do it on a connection of its own; errors of ours."""
-    from ledgerstone.engines.postgres.backend import blocking_driver
+    from ledgerstone.engines.postgres.connections import blocking_driver
 
     async def connected() -> T:
         connection = await blocking_driver(target).connect(target.connect_timeout_s)
@@ -139,3 +144,44 @@ def with_connection(target: Target, work: Callable[[PgConnection], Coroutine[Any
             connection.drop()
 
     return run_now(_translated(connected(), target.shown))
+
+
+TIMEOUT_S = 3600.0
+
+
+class Partitions(msgspec.Struct, frozen=True):
+    """What was done, and the partitions that there are now, with the end of each (None: none)."""
+
+    divided: bool
+    made: int
+    dropped: int
+    names: list[tuple[str, int | None]]
+
+
+def partition(
+    url: str, *, months: int, older_us: int | None = None, clock: Clock | None = None
+) -> Partitions:
+    """Divide what is whole, make the next months, drop those in which all is older."""
+    target = parse_target(url)
+    now_us = (clock or SystemClock()).now_us()
+    return with_connection(target, lambda one: _work(one, target, months, older_us, now_us))
+
+
+async def _work(
+    connection: PgConnection, target: Target, months: int, older_us: int | None, now_us: int
+) -> Partitions:
+    files = dict(sql_files("partitions"))
+    texts = {one.name: one.text for one in parse(files["queries.sql"], "$")}
+
+    async def ask(name: str, *given: int) -> list[Row]:
+        return await connection.fetch(texts[name], given, TIMEOUT_S)
+
+    async with in_transaction(connection, TIMEOUT_S):
+        await connection.script(files["postgres.sql"], TIMEOUT_S)
+        divided = (await ask("part_evidence", now_us))[0][0]
+        made = (await ask("next_months", now_us, months))[0][0]
+        dropped: list[Row] = (
+            [(0,)] if older_us is None else await ask("drop_months", older_us, now_us)
+        )
+        names = await ask("partitions")
+    return Partitions(divided, made, dropped[0][0], [(name, upto) for name, upto in names])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,30 +15,29 @@ from ledgerstone.clock import Clock, SystemClock, monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.engines.changes import WaitingForChanges
 from ledgerstone.engines.postgres.changes import PostgresChanges
-from ledgerstone.engines.postgres.drivers.clock import ServerClock
+from ledgerstone.engines.postgres.connections import (
+    Connections,
+    async_driver,
+    blocking_driver,
+)
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
 from ledgerstone.engines.postgres.drivers.joined import Joiner
-from ledgerstone.engines.postgres.drivers.places import Patience
-from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.drivers.port import PgDriver
 from ledgerstone.engines.postgres.drivers.urls import Target, parse_target
-from ledgerstone.engines.postgres.facts import check_durability, read_facts, warnings_of
-from ledgerstone.engines.postgres.interactive import Interactive
-from ledgerstone.engines.postgres.near import Near
-from ledgerstone.engines.postgres.opening import DIALECT, check_server, prepare_schema
-from ledgerstone.engines.postgres.planned.flusher import (
-    AsyncFlusher,
-    BlockingFlusher,
-    Gathering,
-    Slow,
-)
-from ledgerstone.engines.postgres.planned.line import Line, takes
-from ledgerstone.engines.postgres.planned.take import QueueLine, is_queued
-from ledgerstone.engines.postgres.planned.together import await_together, write_together
-from ledgerstone.engines.postgres.refusals import (
+from ledgerstone.engines.postgres.opening import (
+    DIALECT,
+    check_durability,
     check_feed,
     check_rights,
     check_security,
+    check_server,
+    prepare_schema,
+    read_facts,
+    warnings_of,
+)
+from ledgerstone.engines.postgres.pgvector import VectorTable
+from ledgerstone.engines.postgres.planned.flusher import (
+    AsyncFlusher,
+    BlockingFlusher,
 )
 from ledgerstone.errors import (
     InvalidValue,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 DURABILITIES = ("power", "process")
-HEAD_WAIT_MS = 2000
 
 
 def open_postgres(
@@ -83,22 +81,22 @@ def open_postgres(
         target = msgspec.structs.replace(target, read_only=True, migrate=False)
     # A test's clock stands in for the database's own.
     stand_in = None if clock is None or isinstance(clock, SystemClock) else clock
-    face = Face(blocking_driver, BlockingFlusher, target, stand_in, known=False)
+    connections = Connections(blocking_driver, BlockingFlusher, target, stand_in, known=False)
     try:
-        key = run_now(_inspect(face, target, level))
+        key = run_now(_inspect(connections, target, level))
     except LedgerstoneError:
-        face.close()
+        connections.close()
         raise
     except FOREIGN as error:
-        face.close()
+        connections.close()
         raise translate(error, target.shown) from error
-    return PostgresBackend(target, level, stand_in, face, key)
+    return PostgresBackend(target, level, stand_in, connections, key)
 
 
-async def _inspect(face: Face, target: Target, level: str) -> bytes:
+async def _inspect(connections: Connections, target: Target, level: str) -> bytes:
     """Refuse a server that will not do, prepare the schema, read the key of cursors."""
     ends_s = monotonic_s() + target.connect_timeout_s
-    connection = await face.pool.borrow(ends_s)
+    connection = await connections.pool.borrow(ends_s)
     try:
         facts = await read_facts(connection, target.statement_timeout_s)
         check_server(facts.version)
@@ -112,95 +110,7 @@ async def _inspect(face: Face, target: Target, level: str) -> bytes:
         halves = await connection.fetch(load(DIALECT)["cursor_key"].text, (), limit_s)
         return cursor_key(halves)
     finally:
-        face.pool.give_back(connection)
-
-
-class Face:
-    """The connections of one colour: of all blocking threads, or of one event loop.
-
-    `hot` has a connection of its own, so that readers cannot starve it.
-    """
-
-    def __init__(
-        self,
-        make_driver: Callable[[Target, int], PgDriver],
-        make_flusher: Callable[[Gathering, Slow], Any],
-        target: Target,
-        clock: Clock | None,
-        *,
-        known: bool,
-    ) -> None:
-        limit_s = target.statement_timeout_s
-        self.clock = ServerClock(clock)
-        self.anchor: AsyncGenerator[None, None] | None = None
-        patience = Patience(limit_s, target.connect_timeout_s, target.strict)
-        self.pool = Pool(make_driver(target, target.pool_size), patience, known=known)
-        self.slow = Interactive(self.pool, target.shown, self.clock, brief=not target.rls)
-        # What waits for a head waits for all that is behind it.
-        hot = msgspec.structs.replace(target, lock_timeout_ms=HEAD_WAIT_MS)
-        self._hot_pool = Pool(make_driver(hot, 1), patience, known=True)
-        line = Line(
-            self._hot_pool,
-            limit_s,
-            self.clock,
-            rls=target.rls,
-            lone=target.prepare,
-            strict=target.strict,
-        )
-        self.slow.heads = line.heads
-        self.hot = make_flusher(line, self.slow)
-        self._queue_pool = Pool(make_driver(target, 1), patience, known=True)
-        lone = target.prepare and not target.rls
-        queue = QueueLine(
-            self._queue_pool,
-            limit_s,
-            self.clock,
-            line.heads,
-            line.claims,
-            lone=lone,
-            strict=target.strict,
-        )
-        self.queue = make_flusher(queue, self.slow)
-
-    def fast(self, command: Command[Any]) -> Any:
-        """What carries the command out in one round trip; None when nothing does."""
-        if takes(command):
-            return self.hot
-        return self.queue if is_queued(command) else None
-
-    async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
-        """What a command will answer, when it is its turn; cancelled before, it is not begun."""
-        begun: asyncio.Future[Any] = await (self.fast(command) or self.slow).begin(command)
-        return begun
-
-    def close(self) -> None:
-        self._hot_pool.close()
-        self._queue_pool.close()
-        self.pool.close()
-
-
-def blocking_driver(target: Target, size: int = 1) -> PgDriver:
-    """NotSupported when it is not installed."""
-    try:
-        from ledgerstone.engines.postgres.drivers.psycopg import PsycopgDriver
-    except ImportError as error:
-        raise _driver_missing("psycopg") from error
-    return PsycopgDriver(target, size)
-
-
-def async_driver(target: Target, size: int = 1) -> PgDriver:
-    """The same for the running event loop."""
-    try:
-        from ledgerstone.engines.postgres.drivers.asyncpg import AsyncpgDriver
-    except ImportError as error:
-        raise _driver_missing("asyncpg") from error
-    return AsyncpgDriver(target, size)
-
-
-def _driver_missing(name: str) -> NotSupported:
-    return NotSupported(
-        "postgresql:// stores", hint=f"{name} is missing: pip install 'ledgerstone[postgres]'"
-    )
+        connections.pool.give_back(connection)
 
 
 class PostgresBackend(WaitingForChanges):
@@ -209,18 +119,23 @@ class PostgresBackend(WaitingForChanges):
     _changes: PostgresChanges
 
     def __init__(
-        self, target: Target, durability: str, clock: Clock | None, face: Face, key: bytes
+        self,
+        target: Target,
+        durability: str,
+        clock: Clock | None,
+        connections: Connections,
+        key: bytes,
     ) -> None:
         self._target = target
         self._clock = clock
         self._pid = os.getpid()
         self.cursor_key = key
-        self._blocking = face
-        self._faces: dict[asyncio.AbstractEventLoop, Face] = {}
+        self._blocking = connections
+        self._of_loops: dict[asyncio.AbstractEventLoop, Connections] = {}
         self._making = threading.Lock()
-        self._changes = PostgresChanges(face.pool, target.schema, pooled=not target.prepare)
-        self._joiner = Joiner(target, face.clock)
-        self._near = Near(target.shown, target.statement_timeout_s)
+        self._changes = PostgresChanges(connections.pool, target.schema, pooled=not target.prepare)
+        self._joiner = Joiner(target, connections.clock)
+        self._near = VectorTable(target.shown, target.statement_timeout_s)
         self._closed = False
         self._capabilities = Capabilities(
             name="postgres", durability=durability, multi_process=True, requires_network=True
@@ -232,10 +147,12 @@ class PostgresBackend(WaitingForChanges):
 
     def write(self, command: Command[A]) -> A:
         self._check_usable()
-        face = self._blocking
-        fast = face.fast(command)
+        connections = self._blocking
+        fast = connections.fast(command)
         try:
-            answer: A = run_now(face.slow.write(command)) if fast is None else fast.write(command)
+            answer: A = (
+                run_now(connections.slow.write(command)) if fast is None else fast.write(command)
+            )
         except OutcomeUnknown as error:
             error.spent = True
             raise
@@ -245,7 +162,7 @@ class PostgresBackend(WaitingForChanges):
     async def awrite(self, command: Command[A]) -> A:
         """Cancelling the wait does not touch a command that has begun."""
         try:
-            answer: A = await (await self._face().begin(command))
+            answer: A = await (await self._on_loop().begin(command))
         except OutcomeUnknown as error:
             error.spent = True
             raise
@@ -254,11 +171,11 @@ class PostgresBackend(WaitingForChanges):
 
     def write_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
         self._check_usable()
-        return self._told(write_together(self._blocking, commands))
+        return self._told(self._blocking.write_many(commands))
 
     async def awrite_many(self, commands: Sequence[Command[A]]) -> list[A | LedgerstoneError]:
         """Cancelling the wait touches none that has begun."""
-        return self._told(await await_together(self._face(), commands))
+        return self._told(await self._on_loop().awrite_many(commands))
 
     def _told(self, found: list[Any]) -> list[Any]:
         for one in found:
@@ -276,7 +193,7 @@ class PostgresBackend(WaitingForChanges):
         return answer
 
     async def ajoin(self, command: Command[A], connection: object) -> A:
-        joiner, ask = self._joiner, self._face().slow.ask
+        joiner, ask = self._joiner, self._on_loop().slow.ask
         theirs = joiner.on_loop(connection)
         answer: A = await joiner.join(command, theirs, partial(ask, "server_identity"))
         return answer
@@ -286,7 +203,7 @@ class PostgresBackend(WaitingForChanges):
         return run_now(self._blocking.slow.read(queries))
 
     async def aread(self, queries: Sequence[Query[Any]]) -> list[Any]:
-        return await self._face().slow.read(queries)
+        return await self._on_loop().slow.read(queries)
 
     def prepare_near(self, make: bool) -> bool:
         self._check_usable()
@@ -304,7 +221,7 @@ class PostgresBackend(WaitingForChanges):
     async def anear(
         self, tenant: str, space: Space, kind: str, query: tuple[float, ...], most: int
     ) -> list[VectorRow] | None:
-        return await self._near.nearest(self._face().pool, tenant, space, kind, query, most)
+        return await self._near.nearest(self._on_loop().pool, tenant, space, kind, query, most)
 
     def tenants(self) -> list[str]:
         self._check_usable()
@@ -362,30 +279,30 @@ class PostgresBackend(WaitingForChanges):
         self._closed = True
         self._changes.close()
         with self._making:
-            faces = list(self._faces.items())
-            self._faces.clear()
-        for loop, face in faces:
-            _close_on(loop, face)
+            found = list(self._of_loops.items())
+            self._of_loops.clear()
+        for loop, connections in found:
+            _close_on(loop, connections)
         self._blocking.close()
 
-    def _face(self) -> Face:
+    def _on_loop(self) -> Connections:
         """The connections of the running loop."""
         import asyncio
 
         self._check_usable()
         loop = asyncio.get_running_loop()
-        face = self._faces.get(loop)
-        if face is None:
+        connections = self._of_loops.get(loop)
+        if connections is None:
             with self._making:
-                for other in [other for other in self._faces if other.is_closed()]:
-                    del self._faces[other]
-                face = self._faces[loop] = Face(
+                for other in [other for other in self._of_loops if other.is_closed()]:
+                    del self._of_loops[other]
+                connections = self._of_loops[loop] = Connections(
                     async_driver, AsyncFlusher, self._target, self._clock, known=True
                 )
-            face.anchor = _until_the_loop_ends(face)
+            connections.anchor = _until_the_loop_ends(connections)
             with suppress(StopIteration):
-                face.anchor.__anext__().send(None)
-        return face
+                connections.anchor.__anext__().send(None)
+        return connections
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -394,15 +311,15 @@ class PostgresBackend(WaitingForChanges):
             raise StoreClosed("this store was opened before a fork; open it again in the child")
 
 
-async def _until_the_loop_ends(face: Face) -> AsyncGenerator[None, None]:
-    """asyncio.run closes generators that were begun on its loop: so ends a face with its loop."""
+async def _until_the_loop_ends(connections: Connections) -> AsyncGenerator[None, None]:
+    """asyncio.run closes generators that were begun on its loop; this one closes connections."""
     try:
         yield
     finally:
-        face.close()
+        connections.close()
 
 
-def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:
+def _close_on(loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
     """Connections of a loop are closed on it; those of a loop that ended are gone already."""
     import asyncio
 
@@ -413,6 +330,6 @@ def _close_on(loop: asyncio.AbstractEventLoop, face: Face) -> None:
     except RuntimeError:
         running = None
     if running is loop or not loop.is_running():
-        face.close()
+        connections.close()
     else:
-        loop.call_soon_threadsafe(face.close)
+        loop.call_soon_threadsafe(connections.close)

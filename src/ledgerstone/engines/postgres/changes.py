@@ -17,18 +17,19 @@ from ledgerstone.engines.changes import Changes
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN
 from ledgerstone.engines.postgres.drivers.listener import READY_S, Listener
 from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
+from ledgerstone.sql.catalogue import load
 from ledgerstone.trampoline import run_now
 
 PAUSE_S = 0.008
 LONG_PAUSE_S = 0.25
-"""So long lies between two NOTIFYs of a process: longer while others send enough of them."""
+"""Shortest and longest pause between two NOTIFYs of a process, in seconds; it grows while other
+processes send enough of them."""
 CROWD_PER_S = 100
-"""So many a second wake everybody often enough, whoever sent them."""
+"""Maximum NOTIFYs per second, of all processes together."""
 UNHEARD_PAUSE_S = 0.2
-"""The same, when nobody listened the last time."""
+"""Pause after a NOTIFY that nobody listened to, in seconds."""
 IDLE_S = 5.0
 SEND_TIMEOUT_S = 2.0
 END_S = 5.0
@@ -156,12 +157,8 @@ class Teller:
         # First this, then the NOTIFY: what is committed in between is told once more.
         self._pending = False
         with suppress(LedgerstoneError, *FOREIGN):
-            connection = run_now(self._pool.borrow(monotonic_s() + SEND_TIMEOUT_S))
-            try:
-                text = statements()["tell_others"].text
-                told = (self._channel, self._name)
-                rows = run_now(connection.fetch(text, told, SEND_TIMEOUT_S))
-                return bool(rows[0][0])
-            finally:
-                self._pool.give_back(connection)
+            text = load("postgres")["tell_others"].text
+            told = (self._channel, self._name)
+            rows = run_now(self._pool.fetch(text, told, SEND_TIMEOUT_S))
+            return bool(rows[0][0])
         return False

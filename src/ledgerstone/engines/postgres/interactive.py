@@ -20,27 +20,36 @@ from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import (
     ConnectionLost,
     PgConnection,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
 )
-from ledgerstone.engines.postgres.handling import Before, answer, carry_out
 from ledgerstone.engines.postgres.locks import locks_of
-from ledgerstone.engines.postgres.planned.heads import Heads, learn_made
 from ledgerstone.engines.postgres.planned.outcomes import Outcomes, Sent
+from ledgerstone.engines.postgres.planned.session_cache import SessionCache, learn_made
 from ledgerstone.engines.postgres.rows import PostgresRows
-from ledgerstone.engines.postgres.transaction import PgTx, statements
+from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.engines.postgres.writing import WritingRows
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.sql.tx import Row
+from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import HEADS, SESSIONS
 from ledgerstone.tables.transaction import Tx
 
 if TYPE_CHECKING:
     import asyncio
 
+
+import msgspec
+
+from ledgerstone.engines.postgres.overrides import OWN
+from ledgerstone.engines.postgres.writing import NumberWanted
+from ledgerstone.errors import NotSupported
+from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import Handler
+
 ROUNDS = 8
 LOST_ROUNDS = 50
-"""So often at most a command is begun: when others are faster, and when connections are lost."""
+"""Maximum attempts: after conflicts with others, and after lost connections."""
 FIRST_PAUSE_S = 0.005
 LAST_PAUSE_S = 0.5
 COMMIT_SHARE = 0.75
@@ -52,12 +61,12 @@ A = TypeVar("A")
 
 
 class Interactive:
-    """Commands and queries of one face, one transaction each."""
+    """Commands and queries over one pool, one transaction each."""
 
     def __init__(self, pool: Pool, where: str, clock: ServerClock, *, brief: bool) -> None:
         self.pool = pool
         self.where = where
-        self.heads: Heads | None = None
+        self.heads: SessionCache | None = None
         self._clock = clock
         self._outcomes = Outcomes(pool, where)
         # One statement, without a transaction around it, cannot say whose rows it may see.
@@ -69,7 +78,7 @@ class Interactive:
         ends_s: float | None = None,
         *,
         unsure: bool = False,
-        place: Place | None = None,
+        place: Slot | None = None,
     ) -> Any:
         """The answer; an error of ours, and then nothing was written, or OutcomeUnknown.
 
@@ -104,7 +113,7 @@ class Interactive:
         ends_s: float | None = None,
         *,
         lost: bool = False,
-        place: Place | None = None,
+        place: Slot | None = None,
     ) -> A:
         """In its turn, which it keeps until the end; what has begun elsewhere goes first."""
         start_s = monotonic_s()
@@ -215,7 +224,7 @@ class Interactive:
         connection = await self.pool.connection(ends_s)
         try:
             left_s = max(ends_s - monotonic_s(), 0.001)
-            return await connection.fetch(statements()[query].text, (), left_s)
+            return await connection.fetch(load("postgres")[query].text, (), left_s)
         finally:
             self.pool.give_back(connection)
 
@@ -278,3 +287,51 @@ async def _roll_back(connection: PgConnection, tx: PgTx, why: Exception) -> None
         await connection.script("ROLLBACK", min(tx.left_s(), FAREWELL_S))
     except (ConnectionLost, ServerSaid):
         connection.drop()
+
+
+class Before(msgspec.Struct):
+    """What became of earlier tries of a command: over a lost connection, or any."""
+
+    lost: bool = False
+    again: bool = False
+
+
+async def answer(tx: Tx, query: Query[Any]) -> Any:
+    """Answer one query."""
+    return await _handler(query)(tx, query)
+
+
+async def carry_out(
+    rows: WritingRows, command: Command[Any], now_us: int, *, strict: bool
+) -> tuple[Any, Tx]:
+    """The answer to a command, and what was written for it."""
+    found, tx = await _decide(rows, command, now_us, strict=strict)
+    await rows.flush(tx)
+    return found, tx
+
+
+async def _decide(
+    rows: WritingRows, command: Command[Any], now_us: int, *, strict: bool
+) -> tuple[Any, Tx]:
+    """Let the handler decide; what it refuses on an assumption it has to decide once more.
+
+    A row that is assumed to be new and is not is found by its index: then the caller starts again.
+    """
+    while True:
+        tx = Tx(rows, now_us, strict=strict)
+        try:
+            return await _handler(command)(tx, command), tx
+        except NumberWanted:
+            await rows.more_numbers()
+        except LedgerstoneError:
+            if not tx.assumed:
+                raise
+            strict = True
+
+
+def _handler(asked: Command[Any] | Query[Any]) -> Handler[Any, Any]:
+    kind = type(asked)
+    handler = OWN.get(kind) or HANDLERS.get(kind)
+    if handler is None:
+        raise NotSupported(kind.__name__, "postgres")
+    return handler

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ledgerstone.engines.postgres.drivers.port import PgConnection, ServerSaid
-from ledgerstone.errors import NotADatabase, NotSupported, SchemaTooNew, SchemaTooOld
+from ledgerstone.engines.postgres.functions import functions, layout
+from ledgerstone.errors import (
+    AccessDenied,
+    NotADatabase,
+    NotSupported,
+    ReadOnly,
+    SchemaTooNew,
+    SchemaTooOld,
+)
 from ledgerstone.sql.catalogue import load
-from ledgerstone.sql.migrate import functions, layout, migrations, newest
+from ledgerstone.sql.migrate import migrations, newest
 from ledgerstone.sql.texts import sql_files
 
 DIALECT = "postgres"
 OLDEST_SERVER = 140000
 MIGRATION_TIMEOUT_S = 300.0
+SHOWN_MAX = 3
 _MISSING = ("42P01", "3F000")
 _FOREIGN = ("42703", "42883")
 _EXISTS = "42P07"
@@ -61,7 +72,7 @@ async def has_our_functions(connection: PgConnection, timeout_s: float) -> bool:
     They are replaced by an explicit migration only, since processes of the other version call them.
     """
     rows = await connection.fetch(load(DIALECT)["store_functions"].text, (), timeout_s)
-    return bool(rows) and rows[0][0] == layout(DIALECT)
+    return bool(rows) and rows[0][0] == layout()
 
 
 async def migrate(connection: PgConnection, schema: str) -> int:
@@ -113,11 +124,11 @@ def script_after(schema: str, version: int) -> str:
 def steps_after(version: int) -> str:
     """The SQL from one version to the newest; its functions are made anew each time."""
     texts = [step.text for step in migrations(DIALECT)[version:]]
-    return "\n".join((*texts, *functions(DIALECT), _end()))
+    return "\n".join((*texts, *functions(), _end()))
 
 
 def _end() -> str:
-    return _frame("end", version=newest(DIALECT), layout=layout(DIALECT))
+    return _frame("end", version=newest(DIALECT), layout=layout())
 
 
 def _frame(name: str, **given: object) -> str:
@@ -132,3 +143,98 @@ def check_server(version: int) -> None:
     """NotSupported for a server that lacks what the statements use."""
     if version < OLDEST_SERVER:
         raise NotSupported(f"PostgreSQL {version // 10000}", "postgres", "14 or newer is needed")
+
+
+async def check_rights(connection: PgConnection, where: str, timeout_s: float) -> None:
+    """AccessDenied, naming the GRANT, when the role lacks what every store needs."""
+    rows = await connection.fetch(load(DIALECT)["missing_rights"].text, (), timeout_s)
+    if not rows:
+        return
+    grants = "; ".join(row[0] for row in rows[:SHOWN_MAX])
+    more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
+    raise AccessDenied(f"this role lacks rights in {where}; {grants}{more}")
+
+
+async def check_feed(connection: PgConnection, where: str, timeout_s: float) -> None:
+    """New commits must stand behind all old ones; after a restore an owner sees to that."""
+    rows = await connection.fetch(load(DIALECT)["settle_feed"].text, (), timeout_s)
+    if not rows[0][0]:
+        raise NotSupported(
+            "a restored dump", where, "let the owner of the tables open the store once"
+        )
+
+
+async def check_security(
+    connection: PgConnection, where: str, timeout_s: float, *, asked: bool
+) -> None:
+    """NotSupported when the url and the database differ on whether tenants are kept apart there.
+
+    Without `rls=yes` no tenant is set, and a role that policies bind would see an empty store.
+    """
+    if not asked:
+        rows = await connection.fetch(load(DIALECT)["security_binds"].text, (), timeout_s)
+        if rows[0][0]:
+            hint = "row-level security binds it: add rls=yes to the url, or use one with BYPASSRLS"
+            raise NotSupported("this role", where, hint)
+        return
+    rows = await connection.fetch(load(DIALECT)["security_gaps"].text, (), timeout_s)
+    if rows:
+        gaps = "; ".join(str(row[0]) for row in rows[:SHOWN_MAX])
+        raise NotSupported(
+            "row-level security", where, f"{gaps}; run `ledgerstone migrate --rls ROLE`"
+        )
+
+
+CROWDED = 0.8
+
+
+class ServerFacts(msgspec.Struct, frozen=True):
+    """The row of `database_facts`, in its order."""
+
+    version: int
+    in_recovery: bool
+    fsync: str
+    synchronous_commit: str
+    full_page_writes: str
+    connections_max: int
+    connections: int
+
+    @property
+    def shown_version(self) -> str:
+        return f"{self.version // 10000}.{self.version % 10000}"
+
+
+async def read_facts(connection: PgConnection, timeout_s: float) -> ServerFacts:
+    """Ask the server."""
+    rows = await connection.fetch(load("postgres")["database_facts"].text, (), timeout_s)
+    return ServerFacts(*rows[0])
+
+
+def check_durability(facts: ServerFacts, level: str, where: str) -> None:
+    """Refuse a server that keeps less than was asked for, and one that cannot be written."""
+    if facts.in_recovery:
+        raise ReadOnly(f"{where} is a standby; give the primary, or promote it")
+    if level != "power":
+        return
+    off = [
+        name
+        for name in ("fsync", "full_page_writes", "synchronous_commit")
+        if getattr(facts, name) in ("off", "local")
+    ]
+    if off:
+        raise NotSupported(
+            "durability power",
+            "postgres",
+            f"the server has {' and '.join(off)} off; turn it on, or open with durability="
+            "'process'",
+        )
+
+
+def warnings_of(facts: ServerFacts, durability: str) -> list[str]:
+    """What an operator should look at."""
+    found = []
+    if durability != "power":
+        found.append("durability is 'process': a power cut may lose acknowledged turns")
+    if facts.connections > CROWDED * facts.connections_max:
+        found.append(f"{facts.connections} of {facts.connections_max} connections are in use")
+    return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.port import DeadlineOver, PgConnection
-from ledgerstone.sql.catalogue import Statement, load
-from ledgerstone.sql.tx import Row
+from ledgerstone.engines.postgres.drivers.port import DeadlineOver, PgConnection, Row
+from ledgerstone.sql.catalogue import load
 
 
 class PgTx:
@@ -28,7 +27,7 @@ class PgTx:
 
     async def all(self, query: str, *arguments: Any) -> list[Row]:
         """All rows of a named statement."""
-        return await self.fetch(statements()[query].text, arguments)
+        return await self.fetch(load("postgres")[query].text, arguments)
 
     async def fetch(self, text: str, arguments: Sequence[Any]) -> list[Row]:
         """All rows of a statement."""
@@ -43,6 +42,14 @@ class PgTx:
         return left_s
 
 
-@cache
-def statements() -> dict[str, Statement]:
-    return load("postgres")
+@asynccontextmanager
+async def in_transaction(connection: PgConnection, timeout_s: float) -> AsyncIterator[None]:
+    """Commit what the block does; roll it back when it raises."""
+    await connection.script("BEGIN", timeout_s)
+    try:
+        yield
+        await connection.script("COMMIT", timeout_s)
+    except BaseException:
+        if connection.is_open:
+            await connection.script("ROLLBACK", timeout_s)
+        raise

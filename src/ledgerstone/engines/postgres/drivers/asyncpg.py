@@ -1,31 +1,34 @@
-"""The async face: asyncpg. Every connection belongs to the event loop it was made on."""
+"""The async driver: asyncpg. Every connection belongs to the event loop it was made on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Places, wait_on_loop
-from ledgerstone.engines.postgres.drivers.pooled import Pooled
+from ledgerstone.engines.postgres.drivers.pool import BehindPooler
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     ConnectionLost,
     DeadlineOver,
     NotConnected,
     PgConnection,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
+    first_connected,
     from_column,
     is_ending,
-    none_connected,
     to_column,
 )
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_on_loop
 from ledgerstone.engines.postgres.drivers.urls import Target
-from ledgerstone.sql.tx import Row
+from ledgerstone.errors import InvalidValue
 
 STATEMENT_CACHE = 512
 _OF_DRIVER = (asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -38,7 +41,7 @@ class AsyncpgConnection:
     def __init__(self, raw: asyncpg.Connection) -> None:
         self.raw = raw
         self.opened_s = self.used_s = monotonic_s()
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
     @property
     def is_open(self) -> bool:
@@ -51,11 +54,6 @@ class AsyncpgConnection:
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         rows = await self._guarded(self.raw.fetch, text, arguments, timeout_s)
         return [tuple(row) for row in rows]
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        status = await self._guarded(self.raw.execute, text, arguments, timeout_s)
-        count = status.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
 
     async def script(self, text: str, timeout_s: float) -> None:
         await self._guarded(self.raw.execute, text, (), timeout_s)
@@ -114,26 +112,22 @@ class AsyncpgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places = Places(size)
+        self._places = Slots(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
-        """To the first address that takes us; each gets its share of the time."""
-        target, ends_s = self._target, monotonic_s() + timeout_s
-        addresses, failed = target.addresses, list[NotConnected]()
-        for n, (host, port) in enumerate(addresses):
-            share_s = (ends_s - monotonic_s()) / (len(addresses) - n)
-            try:
-                async with asyncio.timeout(share_s):
-                    raw = await self._connect(host, port)
-                break
-            except _FAILED as error:
-                failed.append(_not_connected(error, share_s))
-                if len(failed) == len(addresses):
-                    raise none_connected(failed) from error
-        connection = AsyncpgConnection(raw)
-        return connection if target.prepare else Pooled(connection, target.lead)
+        connection = await first_connected(self._target.addresses, self._connect, timeout_s)
+        return connection if self._target.prepare else BehindPooler(connection, self._target.lead)
 
-    async def _connect(self, host: str | None, port: str | None) -> asyncpg.Connection:
+    async def _connect(
+        self, host: str | None, port: str | None, timeout_s: float
+    ) -> AsyncpgConnection:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return AsyncpgConnection(await self._open(host, port))
+        except _FAILED as error:
+            raise _not_connected(error, timeout_s) from error
+
+    async def _open(self, host: str | None, port: str | None) -> asyncpg.Connection:
         target = self._target
         raw = await asyncpg.connect(
             target.async_dsn,
@@ -153,7 +147,7 @@ class AsyncpgDriver:
             raise
         return raw
 
-    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Slot | None:
         return await wait_on_loop(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:
@@ -180,3 +174,46 @@ async def _teach(raw: asyncpg.Connection) -> None:
     await raw.set_type_codec(
         "text", schema="pg_catalog", encoder=to_column, decoder=from_column, format="text"
     )
+
+
+class JoinedAsyncpg(AsyncpgConnection):
+    """Values are translated here: a codec would stay on the caller's connection.
+
+    It is never dropped: that is the caller's to do.
+    """
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        rows = await super().fetch(text, _out(arguments), timeout_s)
+        return [tuple(map(_in, row)) for row in rows]
+
+    def drop(self) -> None:
+        return
+
+
+def _out(arguments: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in arguments:
+        if isinstance(value, str):
+            found.append(to_column(value))
+        elif isinstance(value, list | tuple):
+            found.append(_out(value))
+        else:
+            found.append(value)
+    return found
+
+
+def _in(value: Any) -> Any:
+    if isinstance(value, str):
+        return from_column(value)
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def join_asyncpg(connection: object) -> PgConnection | None:
+    """None when it is none of asyncpg's; InvalidValue when it is in no transaction."""
+    if not isinstance(connection, asyncpg.Connection | PoolConnectionProxy):
+        return None
+    if connection.is_closed():
+        raise InvalidValue("connection", "it is closed")
+    if not connection.is_in_transaction():
+        raise InvalidValue("connection", "it is in no transaction; begin one first")
+    return JoinedAsyncpg(connection)

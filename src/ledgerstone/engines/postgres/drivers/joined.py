@@ -13,12 +13,11 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.errors import AGAIN, FOREIGN, translate
-from ledgerstone.engines.postgres.drivers.port import ConnectionLost, PgConnection, ServerSaid
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost, PgConnection, Row, ServerSaid
 from ledgerstone.engines.postgres.drivers.urls import Target
 from ledgerstone.engines.postgres.interactive import lock_and_run
 from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.errors import InvalidValue, LedgerstoneError
-from ledgerstone.sql.tx import Row
 
 ROUNDS = 3
 _MARK = "SAVEPOINT ledgerstone_turn"
@@ -38,14 +37,14 @@ class Joiner:
 
     def blocking(self, connection: object) -> PgConnection:
         """The caller's connection as ours see one; InvalidValue when it is none."""
-        from ledgerstone.engines.postgres.drivers.join_psycopg import join_blocking
+        from ledgerstone.engines.postgres.drivers.psycopg import join_blocking
 
         return join_blocking(connection)
 
     def on_loop(self, connection: object) -> PgConnection:
         """The same for one of an event loop: asyncpg's, or psycopg's."""
-        from ledgerstone.engines.postgres.drivers.join_asyncpg import join_asyncpg
-        from ledgerstone.engines.postgres.drivers.join_psycopg import join_async
+        from ledgerstone.engines.postgres.drivers.asyncpg import join_asyncpg
+        from ledgerstone.engines.postgres.drivers.psycopg import join_async
 
         return join_asyncpg(connection) or join_async(connection)
 

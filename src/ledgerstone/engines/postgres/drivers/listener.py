@@ -16,16 +16,16 @@ from typing import Any, Protocol
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN
 from ledgerstone.engines.postgres.drivers.port import PgDriver
-from ledgerstone.engines.postgres.transaction import statements
 from ledgerstone.errors import LedgerstoneError
+from ledgerstone.sql.catalogue import load
 from ledgerstone.trampoline import run_now
 
 LOOK_FIRST_S = 0.05
 LOOK_LAST_S = 1.0
 POOLED_LOOK_S = 0.1
-"""How often to look: soon after a wake-up, then ever more rarely."""
+"""Poll intervals in seconds: short after a wake-up, then doubled up to the longest."""
 GAP_S = 0.02
-"""So long at least lies between two wake-ups: whoever waits looks at the database each time."""
+"""Minimum pause between two wake-ups, in seconds: every waiter then looks at the database."""
 IDLE_S = 30.0
 READY_S = 2.0
 CALL_TIMEOUT_S = 2.0
@@ -35,7 +35,7 @@ END_S = 5.0
 
 
 class Hearer(Protocol):
-    """Who is told."""
+    """What a listener tells of commits."""
 
     def hear(self) -> None: ...
 
@@ -90,7 +90,7 @@ class Listener:
             with suppress(LedgerstoneError, *FOREIGN):
                 self._listen()
                 continue
-            # The connection is lost, or there is none to be had.
+            # The connection is lost, or none could be made.
             self.ready.clear()
             self._ending.wait(self._pause_s)
             self._pause_s = min(2 * self._pause_s, RECONNECT_LAST_S)
@@ -101,7 +101,7 @@ class Listener:
         try:
             if self._channel is not None:
                 run_now(connection.script(f'LISTEN "{self._channel}"', CALL_TIMEOUT_S))
-                mark = statements()["mark_listener"].text
+                mark = load("postgres")["mark_listener"].text
                 run_now(connection.fetch(mark, (self._channel,), CALL_TIMEOUT_S))
             seen = _look(connection)
             self._hearer.hear()
@@ -160,5 +160,5 @@ class Listener:
 
 def _look(connection: Any) -> object:
     """What is another value after anybody committed."""
-    rows = run_now(connection.fetch(statements()["snapshot_moved"].text, (), CALL_TIMEOUT_S))
+    rows = run_now(connection.fetch(load("postgres")["snapshot_moved"].text, (), CALL_TIMEOUT_S))
     return rows[0][0]

@@ -1,21 +1,24 @@
-"""Connections of one face: lent out one by one, looked at before they are used again."""
+"""A pool of connections: lent out one by one, looked at before they are used again."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Patience
 from ledgerstone.engines.postgres.drivers.port import (
     ConnectionLost,
     NotConnected,
     PgConnection,
     PgDriver,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
 )
+from ledgerstone.engines.postgres.drivers.slots import Patience
 from ledgerstone.errors import Busy
 
 AGE_MAX_S = 30 * 60.0
@@ -42,7 +45,7 @@ class Pool:
         self.closed = False
         self._answered_s = 0.0
 
-    async def enter(self, ends_s: float | None = None, *, first: bool = False) -> Place:
+    async def enter(self, ends_s: float | None = None, *, first: bool = False) -> Slot:
         """The right to use one connection at a time, given in the order of asking.
 
         Busy at the deadline; without one, when the server has answered nobody for so long as a
@@ -74,6 +77,17 @@ class Pool:
             raise
         connection.place = place
         return connection
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        """All rows of one statement, on a connection that is borrowed for it."""
+        connection = await self.borrow(monotonic_s() + timeout_s)
+        try:
+            return await connection.fetch(text, arguments, timeout_s)
+        except ConnectionLost:
+            self.forget_idle()
+            raise
+        finally:
+            self.give_back(connection)
 
     async def connection(self, ends_s: float) -> PgConnection:
         """A connection that works, for one who has a place."""
@@ -154,3 +168,47 @@ async def _answers(connection: PgConnection, ends_s: float) -> bool:
     except (ConnectionLost, ServerSaid):
         return False
     return True
+
+
+class BehindPooler:
+    """A driver's connection; `lead` is said right after BEGIN, with it."""
+
+    def __init__(self, inner: Any, lead: str) -> None:
+        self._inner = inner
+        self._lead = lead
+        self.opened_s = self.used_s = monotonic_s()
+        self.place: Slot | None = None
+
+    @property
+    def raw(self) -> Any:
+        return self._inner.raw
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._inner.is_open)
+
+    @property
+    def is_clean(self) -> bool:
+        return bool(self._inner.is_clean)
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        """In the transaction that is open, or in one of its own."""
+        fetch: Callable[..., Coroutine[Any, Any, list[Row]]] = self._inner.fetch
+        if not self.is_clean:
+            return await fetch(text, arguments, timeout_s)
+        ends_s = monotonic_s() + timeout_s
+        await self.script("BEGIN", timeout_s)
+        try:
+            answer = await fetch(text, arguments, max(ends_s - monotonic_s(), 0.001))
+        except ServerSaid:
+            await self.script("ROLLBACK", max(ends_s - monotonic_s(), 0.001))
+            raise
+        await self.script("COMMIT", max(ends_s - monotonic_s(), 0.001))
+        return answer
+
+    async def script(self, text: str, timeout_s: float) -> None:
+        begins = text.startswith("BEGIN")
+        await self._inner.script(f"{text}; {self._lead}" if begins else text, timeout_s)
+
+    def drop(self) -> None:
+        self._inner.drop()

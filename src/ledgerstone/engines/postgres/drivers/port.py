@@ -6,10 +6,13 @@ network, inside a call, so the trampoline can drive everything that is built on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ledgerstone.sql.tx import Row
+from ledgerstone.clock import monotonic_s
+
+A = TypeVar("A")
+Row: TypeAlias = tuple[Any, ...]
 
 
 class ServerSaid(Exception):
@@ -47,14 +50,27 @@ class NotConnected(Exception):
         self.gone = gone
 
 
-def none_connected(errors: Sequence[NotConnected]) -> NotConnected:
-    """What every address answered, as one error."""
-    return NotConnected(
-        "; ".join(error.message for error in errors),
-        errors[-1].sqlstate,
-        passing=any(error.passing for error in errors),
-        gone=any(error.gone for error in errors),
-    )
+async def first_connected(
+    addresses: Sequence[tuple[str | None, str | None]],
+    connect: Callable[[str | None, str | None, float], Awaitable[A]],
+    timeout_s: float,
+) -> A:
+    """A connection to the first address that takes us; each gets its share of the time.
+
+    NotConnected with what every address answered.
+    """
+    ends_s, failed = monotonic_s() + timeout_s, list[NotConnected]()
+    for n, (host, port) in enumerate(addresses):
+        try:
+            return await connect(host, port, (ends_s - monotonic_s()) / (len(addresses) - n))
+        except NotConnected as error:
+            failed.append(error)
+    raise NotConnected(
+        "; ".join(error.message for error in failed),
+        failed[-1].sqlstate,
+        passing=any(error.passing for error in failed),
+        gone=any(error.gone for error in failed),
+    ) from failed[-1]
 
 
 _PASSING = ("57P03", "57P01", "57P02", "53300")
@@ -64,7 +80,7 @@ class BadText(Exception):
     """A text that UTF-8 cannot express."""
 
 
-class Place:
+class Slot:
     """A place in a pool. It comes back when it is left, at the latest when nobody knows it.
 
     So a Ctrl-C at any moment costs no place for good.
@@ -89,7 +105,7 @@ class PgConnection(Protocol):
 
     opened_s: float
     used_s: float
-    place: Place | None
+    place: Slot | None
 
     @property
     def is_open(self) -> bool: ...
@@ -100,11 +116,7 @@ class PgConnection(Protocol):
         ...
 
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
-        """All rows of one statement."""
-        ...
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        """How many rows one statement changed."""
+        """All rows of one statement; none of one that has no answer."""
         ...
 
     async def script(self, text: str, timeout_s: float) -> None:
@@ -117,13 +129,13 @@ class PgConnection(Protocol):
 
 
 class PgDriver(Protocol):
-    """Makes connections, and waits in the colour of its face."""
+    """Makes connections, and waits in a thread or on an event loop."""
 
     name: str
 
     async def connect(self, timeout_s: float) -> PgConnection: ...
 
-    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Slot | None:
         """A place in the pool, in the order of asking; None when none was left until `due`."""
         ...
 

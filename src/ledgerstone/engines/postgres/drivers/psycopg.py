@@ -1,4 +1,4 @@
-"""The blocking face: psycopg. Its coroutines never wait, so the trampoline can drive them."""
+"""The blocking driver: psycopg. Its coroutines never wait, so the trampoline can drive them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from psycopg import _cmodule, generators, pq, waiting
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Dumper, Loader
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.string import StrDumperUnknown
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.places import Places, wait_in_thread
-from ledgerstone.engines.postgres.drivers.pooled import Pooled
+from ledgerstone.engines.postgres.drivers.pool import BehindPooler
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
     Blobs,
@@ -27,16 +27,18 @@ from ledgerstone.engines.postgres.drivers.port import (
     Ints,
     NotConnected,
     PgConnection,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
     Texts,
+    first_connected,
     from_column,
     is_ending,
-    none_connected,
     to_column,
 )
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_in_thread
 from ledgerstone.engines.postgres.drivers.urls import Target
-from ledgerstone.sql.tx import Row
+from ledgerstone.errors import InvalidValue
 
 CHECK_INTERVAL_S = 0.1
 A = TypeVar("A")
@@ -73,6 +75,11 @@ def _until(gen: Generator[Any, Any, A], ends_s: float) -> Generator[Any, Any, A]
         return value
 
 
+def has_rows(cursor: psycopg.RawCursor[Row] | psycopg.AsyncRawCursor[Row]) -> bool:
+    """Whether the last statement was one that answers with rows."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
+
+
 class PsycopgConnection:
     """One connection."""
 
@@ -81,7 +88,7 @@ class PsycopgConnection:
         self._prepare = prepare
         self._cursor = psycopg.RawCursor(raw, row_factory=tuple_row)
         self.opened_s = self.used_s = monotonic_s()
-        self.place: Place | None = None
+        self.place: Slot | None = None
 
     @property
     def is_open(self) -> bool:
@@ -93,11 +100,7 @@ class PsycopgConnection:
 
     async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
         self._execute(text, arguments, timeout_s)
-        return self._cursor.fetchall()
-
-    async def run(self, text: str, arguments: Sequence[Any], timeout_s: float) -> int:
-        self._execute(text, arguments, timeout_s)
-        return max(self._cursor.rowcount, 0)
+        return self._cursor.fetchall() if has_rows(self._cursor) else []
 
     async def script(self, text: str, timeout_s: float) -> None:
         self._execute(text, None, timeout_s)
@@ -182,25 +185,22 @@ class PsycopgDriver:
 
     def __init__(self, target: Target, size: int) -> None:
         self._target = target
-        self._places = Places(size)
+        self._places = Slots(size)
 
     async def connect(self, timeout_s: float) -> PgConnection:
-        """To the first address that takes us; each gets its share of the time."""
-        target, ends_s = self._target, monotonic_s() + timeout_s
-        addresses, failed = target.addresses, list[NotConnected]()
-        for n, (host, port) in enumerate(addresses):
-            share_s = (ends_s - monotonic_s()) / (len(addresses) - n)
-            try:
-                raw = self._connect(host, port, share_s)
-                break
-            except (psycopg.Error, _Over) as error:
-                failed.append(_not_connected(error, share_s))
-                if len(failed) == len(addresses):
-                    raise none_connected(failed) from error
-        connection = PsycopgConnection(raw, prepare=target.prepare)
-        return connection if target.prepare else Pooled(connection, target.lead)
+        connection = await first_connected(self._target.addresses, self._connect, timeout_s)
+        return connection if self._target.prepare else BehindPooler(connection, self._target.lead)
 
-    def _connect(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
+    async def _connect(
+        self, host: str | None, port: str | None, timeout_s: float
+    ) -> PsycopgConnection:
+        try:
+            raw = self._open(host, port, timeout_s)
+        except (psycopg.Error, _Over) as error:
+            raise _not_connected(error, timeout_s) from error
+        return PsycopgConnection(raw, prepare=self._target.prepare)
+
+    def _open(self, host: str | None, port: str | None, timeout_s: float) -> _Raw:
         given = {"host": host, "port": port, "options": self._target.options}
         given["fallback_application_name"] = "ledgerstone"
         conninfo = make_conninfo(self._target.dsn, **{k: v for k, v in given.items() if v})
@@ -212,11 +212,11 @@ class PsycopgDriver:
         teach(raw.adapters)
         return raw
 
-    async def enter(self, due: Callable[[], float], *, first: bool) -> Place | None:
+    async def enter(self, due: Callable[[], float], *, first: bool) -> Slot | None:
         return wait_in_thread(self._places, due, first=first)
 
     async def pause(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 (this face blocks)
+        time.sleep(seconds)  # noqa: ASYNC251 (this driver blocks)
 
 
 class _Whole(Dumper):
@@ -308,3 +308,87 @@ class _NumericLoader(Loader):
             value = value * 10_000 + int.from_bytes(raw[8 + 2 * n : 10 + 2 * n], "big")
         value *= 10_000 ** (weight + 1 - count) if count else 1
         return -value if sign else value
+
+
+class _Cursor(psycopg.RawCursor[Row]):
+    """Values travel as ours do, whatever the caller's connection was taught."""
+
+    def __init__(self, raw: psycopg.Connection[Any]) -> None:
+        super().__init__(raw, row_factory=tuple_row)
+        self._adapters = AdaptersMap(psycopg.adapters)
+        teach(self._adapters)
+
+
+class _AsyncCursor(psycopg.AsyncRawCursor[Row]):
+    def __init__(self, raw: psycopg.AsyncConnection[Any]) -> None:
+        super().__init__(raw, row_factory=tuple_row)
+        self._adapters = AdaptersMap(psycopg.adapters)
+        teach(self._adapters)
+
+
+class JoinedPsycopg(PsycopgConnection):
+    """The blocking one. It is never dropped: that is the caller's to do."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw, prepare=False)
+        self._cursor = _Cursor(raw)
+
+    def drop(self) -> None:
+        return
+
+
+class JoinedAsyncPsycopg(JoinedPsycopg):
+    """The one of an event loop."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(raw)
+        self._waiting = _AsyncCursor(raw)
+
+    async def fetch(self, text: str, arguments: Sequence[Any], timeout_s: float) -> list[Row]:
+        await self._wait(text, arguments)
+        return await self._waiting.fetchall() if has_rows(self._waiting) else []
+
+    async def script(self, text: str, timeout_s: float) -> None:
+        await self._wait(text, None)
+
+    async def _wait(self, text: str, arguments: Sequence[Any] | None) -> None:
+        binary = arguments is not None
+        try:
+            await self._waiting.execute(text, arguments, prepare=False, binary=binary)
+        except psycopg.Error as error:
+            raise self._judge(error) from error
+
+
+def join_blocking(connection: object) -> PgConnection:
+    """InvalidValue for anything but a psycopg.Connection that is in a transaction."""
+    if not isinstance(connection, psycopg.Connection):
+        raise InvalidValue(
+            "connection", f"a psycopg.Connection expected, got {type(connection).__name__}"
+        )
+    _check_transaction(connection)
+    return JoinedPsycopg(connection)
+
+
+def join_async(connection: object) -> PgConnection:
+    """The same for a psycopg.AsyncConnection."""
+    if not isinstance(connection, psycopg.AsyncConnection):
+        raise InvalidValue(
+            "connection",
+            "an asyncpg.Connection or a psycopg.AsyncConnection expected, got "
+            f"{type(connection).__name__}",
+        )
+    _check_transaction(connection)
+    return JoinedAsyncPsycopg(connection)
+
+
+def _check_transaction(raw: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    if raw.closed:
+        raise InvalidValue("connection", "it is closed")
+    status = raw.info.transaction_status
+    if status == TransactionStatus.INERROR:
+        raise InvalidValue("connection", "its transaction has failed; roll it back first")
+    # Without autocommit the first statement begins a transaction by itself.
+    if status == TransactionStatus.IDLE and raw.autocommit:
+        raise InvalidValue("connection", "it is in no transaction; begin one first")
+    if status == TransactionStatus.ACTIVE:
+        raise InvalidValue("connection", "it is in use")

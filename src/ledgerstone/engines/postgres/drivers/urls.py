@@ -156,7 +156,7 @@ def parse_target(url: str, pool_size: int | None = None) -> Target:
 
 
 def check_schema(schema: str) -> None:
-    """InvalidValue for a name that would need quoting, or is not to be had."""
+    """InvalidValue for a name that would need quoting, or that the server reserves."""
     if not _NAME.match(schema):
         raise InvalidValue("schema", f"{schema!r}: lower-case letters, digits and _ expected")
     if schema.startswith("pg_"):

@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.engines.postgres.drivers.port import Blobs
-from ledgerstone.engines.postgres.planned.heads import Key, Known, keep_run
+from ledgerstone.engines.postgres.drivers.port import Blobs, Row
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, USES
 from ledgerstone.engines.postgres.planned.plan import Plan
 from ledgerstone.engines.postgres.planned.sections import SECTIONS, Section
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession, Key, with_run
 from ledgerstone.rules.rows import HeadRow
-from ledgerstone.sql.tx import Row
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 from ledgerstone.tables.table import ORD_BITS
@@ -36,7 +35,7 @@ _json = msgspec.json.Encoder().encode
 class Asked(msgspec.Struct, frozen=True):
     """One command of a group: `plan` None only asks how the session stands.
 
-    `wants` are flags of postgres_known_rows that such a question carries.
+    `wants` are flags of known_rows.py that such a question carries.
     """
 
     key: Key
@@ -46,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
     wants: int = 0
 
 
-def stamp(known: Known) -> int:
+def stamp(known: CachedSession) -> int:
     """By what the server knows a head again: who wrote it, and its times, in 64 bits with a sign.
 
     The number of a transaction alone is not enough: after a failover, numbers of transactions that
@@ -87,8 +86,8 @@ class Parcel:
 
     def arguments(self, who: str | None, now_us: int | None, mode: int) -> tuple[Any, ...] | None:
         """What `apply_planned` is called with; None when a text cannot travel as it is."""
-        texts = _BORDER.join([_NULL if text is None else text for text in self.texts])
-        if not _is_plain(texts, len(self.texts) - 1, self.texts.count(None)):
+        texts = joined(self.texts)
+        if texts is None:
             return None
         return who, now_us, mode | self.mode, array(self.at), array(self.ints), texts, self.blobs
 
@@ -120,18 +119,19 @@ def array(numbers: Sequence[int | None]) -> str:
     return "{" + _json(numbers)[1:-1].decode("ascii") + "}"
 
 
-def _is_plain(joined: str, borders: int, nulls: int) -> bool:
-    """Whether no text has in it what parts them, or what no column can hold."""
-    if joined.count(_BORDER) != borders or joined.count(_NULL) != nulls:
-        return False
-    if "\0" in joined or "\x01" in joined:
-        return False
-    if not joined.isascii():
+def joined(texts: Sequence[str | None]) -> str | None:
+    """Texts as one; None when one has in it what parts them, or what no column can hold."""
+    found = _BORDER.join([_NULL if text is None else text for text in texts])
+    if found.count(_BORDER) != max(len(texts) - 1, 0) or found.count(_NULL) != texts.count(None):
+        return None
+    if "\0" in found or "\x01" in found:
+        return None
+    if not found.isascii():
         try:
-            joined.encode()
+            found.encode()
         except UnicodeEncodeError:
-            return False
-    return True
+            return None
+    return found
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """
 
     word: str
-    fresh: Known | None = None
+    fresh: CachedSession | None = None
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ def read_answer(rows: list[Row], group: Sequence[Asked]) -> Judged:
     return Judged(version or 0, clock_us, verdicts)
 
 
-def _fresh(row: Row, asked: Asked) -> Known | None:
+def _fresh(row: Row, asked: Asked) -> CachedSession | None:
     head = row[4 : 4 + HEAD_COLUMNS]
     if head[0] is None:
         return None
@@ -168,6 +168,6 @@ def _fresh(row: Row, asked: Asked) -> Known | None:
     runs: dict[str, RunRow] = {}
     if key is not None and asked.run is not None:
         place = (key >> ORD_BITS, key & _ORD_MASK, asked.run, first_ord, last_ord)
-        runs = keep_run(runs, RunRow(*place, asked.key[0], *record))
+        runs = with_run(runs, RunRow(*place, asked.key[0], *record))
     state = msgspec.UNSET if state is None else state or None
-    return Known(Head(*head), row[2], tip_id, runs, state)
+    return CachedSession(Head(*head), row[2], tip_id, runs, state)

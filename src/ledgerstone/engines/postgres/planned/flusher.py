@@ -16,10 +16,9 @@ from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command, Query
 from ledgerstone.commands.leases import ReleaseLease
 from ledgerstone.commands.work import EnqueueWork, ListWork
-from ledgerstone.engines.postgres.drivers.places import Places, wait_on_loop
-from ledgerstone.engines.postgres.drivers.port import Place
-from ledgerstone.engines.postgres.planned.line import Job
-from ledgerstone.engines.postgres.planned.overdue import (
+from ledgerstone.engines.postgres.drivers.port import Slot
+from ledgerstone.engines.postgres.drivers.slots import Slots, wait_on_loop
+from ledgerstone.engines.postgres.planned.deadlines import (
     answered_s,
     begin_time,
     drop_overdue,
@@ -27,6 +26,7 @@ from ledgerstone.engines.postgres.planned.overdue import (
     over,
     waits_until_s,
 )
+from ledgerstone.engines.postgres.planned.queue import PendingCommand
 from ledgerstone.errors import (
     AccessDenied,
     LedgerstoneError,
@@ -45,11 +45,11 @@ QUEUE_MAX = 1024
 AT_ONCE = 32
 """How many waiters are woken in one round of an event loop."""
 LOOK_S = 1.0
-"""How often a thread that waits looks whether somebody still sends."""
+"""Poll interval of a waiting thread, in seconds: does another one still send?"""
 
 
 class Slow(Protocol):
-    """The interactive way of the same face."""
+    """The interactive way, over the same pool."""
 
     async def write(
         self, command: Command[Any], ends_s: float | None = None, *, unsure: bool = False
@@ -58,24 +58,26 @@ class Slow(Protocol):
     async def read(self, queries: Sequence[Query[Any]]) -> list[Any]: ...
 
 
-class Gathering(Protocol):
+class SendingQueue(Protocol):
     """Commands that wait, the call that carries a group of them out, and what became of them."""
 
     limit_s: float
     strict: bool
     """Whether waiting is a part of that time; else one waits while the server answers others."""
-    waiting: deque[Job]
-    ended: list[Job]
+    waiting: deque[PendingCommand]
+    ended: list[PendingCommand]
 
-    def admit(self, job: Job) -> None: ...
+    def admit(self, job: PendingCommand) -> None: ...
 
-    def take(self) -> list[Job]: ...
+    def take(self) -> list[PendingCommand]: ...
 
-    async def call(self, group: Sequence[Job]) -> Any: ...
+    async def call(self, group: Sequence[PendingCommand]) -> Any: ...
 
-    def settle(self, group: Sequence[Job], judged: Any, *, unsure: bool = False) -> None: ...
+    def settle(
+        self, group: Sequence[PendingCommand], judged: Any, *, unsure: bool = False
+    ) -> None: ...
 
-    def withdraw(self, job: Job) -> bool: ...
+    def withdraw(self, job: PendingCommand) -> bool: ...
 
 
 class BlockingFlusher:
@@ -86,46 +88,40 @@ class BlockingFlusher:
     and not behind each other.
     """
 
-    def __init__(self, line: Gathering, slow: Slow) -> None:
+    def __init__(self, line: SendingQueue, slow: Slow) -> None:
         self._line = line
         self._slow = slow
         self._gate = threading.Lock()
-        self._sender: Job | None = None
+        self._sender: PendingCommand | None = None
         """Whose thread sends; one that is done begins no call any more, whether it said so or not.
         What stands here is changed only behind the gate."""
-        self._sent: list[Job] = []
+        self._sent: list[PendingCommand] = []
         """What is in a call now. Its sender may be done before: by its deadline, or sent the slow
         way by another that gave up."""
         self._answered_s = 0.0
 
     def write(self, command: Command[Any]) -> Any:
         """Carry out one command, and whatever else waits, in the caller's thread."""
-        job = Job(command, monotonic_s() + self._line.limit_s)
+        job = PendingCommand(command, monotonic_s() + self._line.limit_s)
         try:
-            if not self._enter(job):
-                self._wait(job)
-            while not job.done:
-                self._send(job)
+            with self._gate:
+                self._admit(job)
+            self._see_through(job)
         except BaseException:
             with self._gate:
                 self._abandon(job)
             raise
-        finally:
-            if self._sender is job:
-                self._stop(job)
         return self._answer(job)
 
     def write_many(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """Carry out commands together: the answer of each, or its error in its place."""
         ends_s = monotonic_s() + self._line.limit_s
-        jobs = [Job(command, ends_s) for command in commands]
+        jobs = [PendingCommand(command, ends_s) for command in commands]
         found: list[Any] = []
         try:
             with self._gate:
                 for job in jobs:
-                    self._line.admit(job)
-                    if job.done:
-                        self._line.ended.remove(job)
+                    self._admit(job)
             for job in jobs:
                 try:
                     self._see_through(job)
@@ -140,7 +136,12 @@ class BlockingFlusher:
             raise
         return found
 
-    def _see_through(self, job: Job) -> None:
+    def _admit(self, job: PendingCommand) -> None:
+        self._line.admit(job)
+        if job.done:
+            self._line.ended.remove(job)
+
+    def _see_through(self, job: PendingCommand) -> None:
         """Until a command that was admitted is done: wait for who sends, or send."""
         with self._gate:
             if job.done:
@@ -156,35 +157,26 @@ class BlockingFlusher:
                 self._wait(job)
             while not job.done:
                 self._send(job)
+        except BaseException:
+            # Before it stops, so that another one is told to send.
+            with self._gate:
+                self._abandon(job)
+            raise
         finally:
             if self._sender is job:
                 self._stop(job)
 
-    def _answer(self, job: Job) -> Any:
+    def _answer(self, job: PendingCommand) -> Any:
         if job.slow:
             return run_now(_carry_out(job, self._slow, strict=self._line.strict))
         if job.error is not None:
             raise job.error
         return job.answer
 
-    def _enter(self, job: Job) -> bool:
-        """True when there is nothing to wait for: answered already, or this thread is to send."""
-        with self._gate:
-            self._line.admit(job)
-            if job.done:
-                self._line.ended.remove(job)
-                return True
-            if self._is_free():
-                self._sender = job
-                return True
-            job.future = threading.Lock()
-            job.future.acquire()
-            return False
-
     def _is_free(self) -> bool:
         return not self._sent and (self._sender is None or self._sender.done)
 
-    def _wait(self, job: Job) -> None:
+    def _wait(self, job: PendingCommand) -> None:
         """Until the command is done, or this thread is to send."""
         bell = job.future
         while not bell.acquire(timeout=min(max(self._left_s(job), 0), LOOK_S)):
@@ -198,15 +190,15 @@ class BlockingFlusher:
                 if self._left_s(job) <= 0:
                     raise over(began=not self._abandon(job) or job.unsure)
 
-    def _left_s(self, job: Job) -> float:
+    def _left_s(self, job: PendingCommand) -> float:
         return due_s(self._line, job, self._answered_s) - monotonic_s()
 
-    def _abandon(self, job: Job) -> bool:
+    def _abandon(self, job: PendingCommand) -> bool:
         """Nobody waits for it any more; False when it was begun."""
         job.future, job.ends_s = None, 0.0
         return job not in self._sent and self._line.withdraw(job)
 
-    def _send(self, job: Job) -> None:
+    def _send(self, job: PendingCommand) -> None:
         line = self._line
         with self._gate:
             drop_overdue(line, self._answered_s)
@@ -228,7 +220,7 @@ class BlockingFlusher:
             for bell in bells:
                 bell.release()
 
-    def _stop(self, job: Job) -> None:
+    def _stop(self, job: PendingCommand) -> None:
         """The sender's thread goes on with something else before its command is done."""
         with self._gate:
             waiting = self._line.waiting
@@ -240,7 +232,7 @@ class BlockingFlusher:
         for bell in bells:
             bell.release()
 
-    def _hand_on(self, job: Job) -> list[Any]:
+    def _hand_on(self, job: PendingCommand) -> list[Any]:
         """The bells of all that are done, and, when the sender is, of one that sends after it."""
         line = self._line
         ended, line.ended = line.ended, []
@@ -260,18 +252,18 @@ class BlockingFlusher:
 class AsyncFlusher:
     """Commands of one event loop, over one connection at a time."""
 
-    def __init__(self, line: Gathering, slow: Slow) -> None:
+    def __init__(self, line: SendingQueue, slow: Slow) -> None:
         import asyncio  # Here: a blocking program need not import it.
 
         self._loop = asyncio.get_running_loop()
         self._line = line
         self._slow = slow
-        self._came: list[Job] = []
+        self._came: list[PendingCommand] = []
         """Not yet in the line. Planned all at once, a command costs a third less than between other
         things, each of which drives the other's code out of the processor's caches."""
         self._sender: asyncio.Task[None] | None = None
         self._slow_ones: set[asyncio.Task[None]] = set()
-        self._inside = Places(QUEUE_MAX)
+        self._inside = Slots(QUEUE_MAX)
         self._answered_s = 0.0
 
     async def begin(self, command: Command[Any]) -> asyncio.Future[Any]:
@@ -284,13 +276,13 @@ class AsyncFlusher:
         return self.start(command, place, start_s if line.strict else None)
 
     def start(
-        self, command: Command[Any], place: Place | None = None, start_s: float | None = None
+        self, command: Command[Any], place: Slot | None = None, start_s: float | None = None
     ) -> asyncio.Future[Any]:
         """Let it wait for the next call; what it will answer. Cancelling the future does not touch
         the command."""
         ends_s = (start_s or monotonic_s()) + self._line.limit_s
         future: asyncio.Future[Any] = self._loop.create_future()
-        job = Job(command, ends_s, future=future, place=place)
+        job = PendingCommand(command, ends_s, future=future, place=place)
         self._came.append(job)
         if self._sender is None:
             # It begins after this round of the loop: all that its tasks send by then is one group.
@@ -333,7 +325,7 @@ class AsyncFlusher:
         ended, self._line.ended = self._line.ended, []
         self._tell_some(ended)
 
-    def _tell_some(self, ended: list[Job]) -> None:
+    def _tell_some(self, ended: list[PendingCommand]) -> None:
         for job in ended[:AT_ONCE]:
             if job.slow:
                 task = self._loop.create_task(self._go_slow(job))
@@ -344,7 +336,7 @@ class AsyncFlusher:
         if len(ended) > AT_ONCE:
             self._loop.call_soon(self._tell_some, ended[AT_ONCE:])
 
-    async def _go_slow(self, job: Job) -> None:
+    async def _go_slow(self, job: PendingCommand) -> None:
         try:
             answer = await _carry_out(job, self._slow, strict=self._line.strict)
         except BaseException as error:
@@ -355,7 +347,7 @@ class AsyncFlusher:
             _tell(job, answer, None)
 
 
-def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
+def _tell(job: PendingCommand, answer: Any, error: BaseException | None) -> None:
     future, place = job.future, job.place
     if place is not None:
         place.leave()
@@ -367,7 +359,7 @@ def _tell(job: Job, answer: Any, error: BaseException | None) -> None:
         future.set_result(answer)
 
 
-async def _carry_out(job: Job, slow: Slow, *, strict: bool) -> Any:
+async def _carry_out(job: PendingCommand, slow: Slow, *, strict: bool) -> Any:
     """The interactive way. A command that may be there already is repeated, which finds it by its
     turn, token or id; when that cannot be done, nobody knows."""
     command = job.command

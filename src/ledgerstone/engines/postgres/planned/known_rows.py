@@ -13,9 +13,8 @@ import msgspec
 
 from ledgerstone.commands import Command
 from ledgerstone.commands.turns import CommitTurn
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Key as SessionKey
-from ledgerstone.engines.postgres.planned.heads import Known
+from ledgerstone.engines.postgres.planned.session_cache import CachedSession, ClaimCache
+from ledgerstone.engines.postgres.planned.session_cache import Key as SessionKey
 from ledgerstone.records.drafts import DRAFT_PREFIX
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.work import WorkRow
@@ -23,7 +22,7 @@ from ledgerstone.tables.graph import CONTENTS, NODES, NOTES
 from ledgerstone.tables.runs import KEPT_RUNS, RUNS_BY_ID, RunRow
 from ledgerstone.tables.sessions import DOCUMENTS, HEADS, SESSIONS_BY_ID, DocumentRow, Head
 from ledgerstone.tables.table import Index, Key, Table
-from ledgerstone.tables.transaction import R, Range, Tx
+from ledgerstone.tables.transaction import Range
 from ledgerstone.tables.usage import BUDGETS, USAGE_DAYS
 from ledgerstone.tables.work import READY, WORK_BY_CLAIM
 
@@ -73,7 +72,11 @@ class KnownRows:
     )  # fmt: skip
 
     def __init__(
-        self, command: Command[Any], key: SessionKey, known: Known, claims: Claims | None
+        self,
+        command: Command[Any],
+        key: SessionKey,
+        known: CachedSession,
+        claims: ClaimCache | None,
     ) -> None:
         self._command = command
         self._key = key
@@ -88,7 +91,10 @@ class KnownRows:
         """Queues of which the place in the line is brought up to date; None: all."""
 
     async def load(self, table: Table[Any], key: Key) -> Any:
-        return self.row(table, key)
+        look = _ROWS.get(table)
+        if look is None:
+            raise Unplanned(table.name)
+        return look(self, key)
 
     async def load_many(self, table: Table[Any], keys: Sequence[Key]) -> list[Any]:
         if table is READY:
@@ -100,30 +106,6 @@ class KnownRows:
         return [None] * len(keys)
 
     async def find(self, index: Index[Any], key: Key) -> Any:
-        return self.row_by(index, key)
-
-    async def range(self, wanted: Range[Any]) -> list[Any]:
-        if wanted.columns is not None:
-            return self.columns_by(wanted.index, wanted.columns, wanted.prefix)
-        if wanted != Range(wanted.index, wanted.prefix):
-            raise Unplanned(wanted.index.table.name)
-        return self.rows_by(wanted.index, wanted.prefix)
-
-    async def last_serial(self, table: Table[Any]) -> int:
-        raise Unplanned(table.name)
-
-    def number(self) -> int:
-        raise Unplanned("number")
-
-    # --- the same, for who need not wait
-
-    def row(self, table: Table[Any], key: Key) -> Any:
-        look = _ROWS.get(table)
-        if look is None:
-            raise Unplanned(table.name)
-        return look(self, key)
-
-    def row_by(self, index: Index[Any], key: Key) -> Any:
         if index is SESSIONS_BY_ID and key == self._key:
             head = self._known.head
             return KnownSession(head.number, head.updated_us >> RECENCY_SHIFT)
@@ -131,21 +113,24 @@ class KnownRows:
             return self._mentioned(*key)
         raise Unplanned(index.table.name)
 
-    def rows_by(self, index: Index[Any], prefix: Key) -> list[Any]:
-        look = _RANGES.get(index)
-        if look is None:
-            raise Unplanned(index.table.name)
-        return look(self, *prefix)
-
-    def columns_by(
-        self, index: Index[Any], columns: tuple[str, ...], prefix: Key
-    ) -> list[tuple[Any, ...]]:
+    async def range(self, wanted: Range[Any]) -> list[Any]:
+        index, prefix = wanted.index, wanted.prefix
         if index is BUDGETS.primary and len(prefix) == 1:
             self.flags |= USES
             return []
-        if index is NOTES.primary and columns == ("key",) and self._drops(prefix[-1]):
+        if wanted.columns is None:
+            look = _RANGES.get(index)
+            if look is not None and wanted == Range(index, prefix):
+                return look(self, *prefix)
+        elif index is NOTES.primary and wanted.columns == ("key",) and self._drops(prefix[-1]):
             return [(DRAFT_PREFIX,)]  # It stands for all drafts of the node.
         raise Unplanned(index.table.name)
+
+    async def last_serial(self, table: Table[Any]) -> int:
+        raise Unplanned(table.name)
+
+    def number(self) -> int:
+        raise Unplanned("number")
 
     # --- by key
 
@@ -231,33 +216,3 @@ _RANGES: dict[Index[Any], Callable[..., list[Any]]] = {
     RUNS_BY_ID: KnownRows._runs,
     WORK_BY_CLAIM: KnownRows._batches,
 }
-
-
-class PlanTx(Tx):
-    """Over known rows: the looks that most commands have take one step less, as none waits."""
-
-    __slots__ = ()
-    rows: KnownRows
-
-    async def get(self, table: Table[R], *key: Any) -> R | None:
-        mine = self.writes.get(table)
-        if mine is not None and key in mine:
-            return mine[key]  # type: ignore[no-any-return]
-        return self.rows.row(table, key)  # type: ignore[no-any-return]
-
-    async def find(self, index: Index[R], *key: Any) -> R | None:
-        if index.table in self.writes:
-            return await Tx.find(self, index, *key)
-        return self.rows.row_by(index, key)  # type: ignore[no-any-return]
-
-    async def scan(self, index: Index[R], *prefix: Any, **bounds: Any) -> list[R]:
-        if bounds or index.table in self.writes:
-            return await Tx.scan(self, index, *prefix, **bounds)
-        return self.rows.rows_by(index, prefix)
-
-    async def scan_columns(
-        self, index: Index[Any], columns: tuple[str, ...], *prefix: Any, **bounds: Any
-    ) -> list[tuple[Any, ...]]:
-        if index.table in self.writes:
-            return await Tx.scan_columns(self, index, columns, *prefix, **bounds)
-        return self.rows.columns_by(index, columns, prefix)

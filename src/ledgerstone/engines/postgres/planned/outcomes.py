@@ -19,15 +19,14 @@ from ledgerstone.commands.leases import RenewLease, TakeLease
 from ledgerstone.commands.sessions import GetOrCreateSession
 from ledgerstone.commands.turns import CommitTurn
 from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.drivers.port import ConnectionLost, NotConnected, ServerSaid
+from ledgerstone.engines.postgres.drivers.port import ConnectionLost, NotConnected, Row, ServerSaid
 from ledgerstone.engines.postgres.transaction import PgTx
 from ledgerstone.errors import LedgerstoneError, OutcomeUnknown
-from ledgerstone.sql.tx import Row
 
 ASK_PAUSE_S = 0.02
 FUTURE = "22023"
 PATIENCE_S = 0.25
-"""So long a transaction may end by itself, before the process that holds it is ended."""
+"""Seconds in which a transaction may end by itself, before its server process is terminated."""
 
 RECOGNISED = (CommitTurn, TakeLease, RenewLease, GetOrCreateSession)
 """By a turn id and its hash, a token or an id: sent twice, they are carried out once. Work is not:

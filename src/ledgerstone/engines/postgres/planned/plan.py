@@ -11,13 +11,10 @@ from typing import Any
 import msgspec
 
 from ledgerstone.commands import Command
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import STATE_BYTES_MAX, Key, Known, keep_run
 from ledgerstone.engines.postgres.planned.known_rows import (
     IS_DELETED,
     IS_TIMED,
     KnownRows,
-    PlanTx,
     Unplanned,
 )
 from ledgerstone.engines.postgres.planned.sections import (
@@ -33,6 +30,13 @@ from ledgerstone.engines.postgres.planned.sections import (
     NotCarried,
     Writes,
     sort_writes,
+)
+from ledgerstone.engines.postgres.planned.session_cache import (
+    STATE_BYTES_MAX,
+    CachedSession,
+    ClaimCache,
+    Key,
+    with_run,
 )
 from ledgerstone.errors import (
     ClaimLost,
@@ -64,7 +68,7 @@ class Plan:
         "after", "answer", "before", "error", "flags", "key", "live", "now_us", "run", "writes",
     )  # fmt: skip
 
-    def __init__(self, key: Key, before: Known, now_us: int) -> None:
+    def __init__(self, key: Key, before: CachedSession, now_us: int) -> None:
         self.key = key
         self.before = before
         self.now_us = now_us
@@ -79,7 +83,11 @@ class Plan:
 
 
 def plan(
-    command: Command[Any], key: Key, known: Known, now_us: int, claims: Claims | None = None
+    command: Command[Any],
+    key: Key,
+    known: CachedSession,
+    now_us: int,
+    claims: ClaimCache | None = None,
 ) -> Plan:
     """Run the handler over what is known of its session; Unplanned when that is too little.
 
@@ -87,7 +95,7 @@ def plan(
     """
     made = Plan(key, known, now_us)
     rows = KnownRows(command, key, known, claims)
-    tx = PlanTx(rows, now_us, strict=False)
+    tx = Tx(rows, now_us, strict=False)
     try:
         made.answer = run_now(HANDLERS[type(command)](tx, command))
     except ClaimLost:
@@ -139,7 +147,7 @@ def _lease(head: Head) -> tuple[int, int, int]:
     return head.fence, head.claimed_us, head.expires_us
 
 
-def _check_runs(writes: Writes, before: Known) -> None:
+def _check_runs(writes: Writes, before: CachedSession) -> None:
     """What does not travel of a changed run must be as it was."""
     for row in writes.get(CHANGED_RUNS, ()):
         old = before.runs[row.id]
@@ -179,11 +187,11 @@ def _drafts(key: tuple[int, str, str]) -> DraftsRow:
     return DraftsRow(number, node, first, DRAFT_END)
 
 
-def _known_after(tx: Tx, before: Known, head: Head) -> Known:
+def _known_after(tx: Tx, before: CachedSession, head: Head) -> CachedSession:
     runs, tip_id, state, writes = before.runs, before.tip_id, before.state, tx.writes
     if RUNS in writes:
         for row in writes[RUNS].values():
-            runs = keep_run(runs, row)
+            runs = with_run(runs, row)
     if head.tip != before.head.tip:
         node = writes[NODES].get((head.number, head.tip)) if NODES in writes else None
         if node is None and head.tip:
@@ -193,4 +201,4 @@ def _known_after(tx: Tx, before: Known, head: Head) -> Known:
         document = writes[DOCUMENTS].get((head.number, "state"))
         if document is not None:
             state = document.body if len(document.body) <= STATE_BYTES_MAX else msgspec.UNSET
-    return Known(head, 0, tip_id, runs, state)
+    return CachedSession(head, 0, tip_id, runs, state)

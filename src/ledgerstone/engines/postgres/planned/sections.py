@@ -23,19 +23,40 @@ Kind: TypeAlias = Literal["insert", "put", "merge", "delete", "settle", "add"]
 """`merge`: the plan took the row to be absent, and the server joins it with the one that is there.
 `settle`: the server computes the rows from others, when these are written.
 `add`: what is added to sums."""
-Carry: TypeAlias = Callable[[int, Collection[Any], list[Any], list[Any], list[Any]], None]
-"""Adds rows of the command at a place to the numbers, texts and bytes of a call."""
 Values: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
 class Section(msgspec.Struct, frozen=True, eq=False):
-    """Rows of one table that are written in one way; `columns` are those that travel."""
+    """Rows of one table that are written in one way, and their columns that travel."""
 
     table: Table[Any]
     kind: Kind
-    columns: tuple[str, ...]
-    carry: Carry
+    ints: tuple[str, ...]
+    texts: tuple[str, ...]
+    blobs: tuple[str, ...]
+    values: Values
+    """The values of all columns, in their order."""
     often: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return *self.ints, *self.texts, *self.blobs
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}_{self.table.name}"
+
+    def carry(
+        self, place: int, rows: Collection[Any], ints: list[Any], texts: list[Any], blobs: list[Any]
+    ) -> None:
+        """Add rows of the command at a place to the numbers, texts and bytes of a call."""
+        texts_at, blobs_at = len(self.ints), len(self.ints) + len(self.texts)
+        for row in rows:
+            values = self.values(row)
+            ints.append(place)
+            ints += values[:texts_at]
+            texts += values[texts_at:blobs_at]
+            blobs += values[blobs_at:]
 
 
 def _section(
@@ -48,30 +69,25 @@ def _section(
     types: dict[str, list[str]] = {name: [] for name in ("integer", "text", "blob")}
     for name in columns:
         types[table.types.get(name, "integer")].append(name)
-    return Section(table, kind, tuple(columns), _carry(table, *types.values()), often)
+    return _carrying(table, kind, *types.values(), often=often)
 
 
 def _computed(table: Table[Any], kind: Kind, ints: str, texts: str) -> Section:
     """Rows of a kind of their own, from which the server computes those of the table."""
-    names = (*ints.split(), *texts.split())
-    return Section(table, kind, names, _carry(table, ints.split(), texts.split(), []))
+    return _carrying(table, kind, ints.split(), texts.split(), [])
 
 
-def _carry(
-    table: Table[Any], ints: Sequence[str], texts: Sequence[str], blobs: Sequence[str]
-) -> Carry:
-    ints_of, texts_of, blobs_of = (_values(table, names) for names in (ints, texts, blobs))
-
-    def carry(
-        place: int, rows: Collection[Any], numbers: list[Any], words: list[Any], bodies: list[Any]
-    ) -> None:
-        for row in rows:
-            numbers += (place, *ints_of(row))
-            words += texts_of(row)
-            if blobs:
-                bodies += blobs_of(row)
-
-    return carry
+def _carrying(
+    table: Table[Any],
+    kind: Kind,
+    ints: Sequence[str],
+    texts: Sequence[str],
+    blobs: Sequence[str],
+    *,
+    often: bool = False,
+) -> Section:
+    values = _values(table, (*ints, *texts, *blobs))
+    return Section(table, kind, tuple(ints), tuple(texts), tuple(blobs), values, often)
 
 
 def values_of(section: Section, *names: str) -> Values:
@@ -152,11 +168,12 @@ ENDED_BATCHES = _section(ENDED_WORK, "insert", but=("tenant",))
 COUNTED_WORK = _section(WORK_SUMS, "add", but=("tenant",))
 
 SECTIONS = (
-    MOVED_HEADS, NEW_NODES, NEW_TURNS, NEW_RUNS, CHANGED_RUNS, USED_DAYS, MOVED_SESSIONS,
-    NEW_VALUES, NEW_DOCUMENTS, NEW_WORK, RAISED_LINES, COMPLETED_CLAIMS, SETTLED_LINES, NEW_NOTES,
-    DROPPED_DRAFTS, KEPT_NOTES, ENDED_BATCHES, COUNTED_WORK,
+    MOVED_HEADS, NEW_NODES, NEW_TURNS, NEW_RUNS, USED_DAYS, CHANGED_RUNS, MOVED_SESSIONS,
+    NEW_VALUES, NEW_DOCUMENTS, NEW_NOTES, KEPT_NOTES, DROPPED_DRAFTS, NEW_WORK, RAISED_LINES,
+    COMPLETED_CLAIMS, ENDED_BATCHES, COUNTED_WORK, SETTLED_LINES,
 )  # fmt: skip
-"""In the order in which ledger_write reads them."""
+"""In the order in which they travel and are written: what is dropped after what is kept, places in
+the line after the work that they follow from."""
 
 _OF_TABLE: dict[Table[Any], dict[Kind, Section]] = {}
 for _section_ in SECTIONS:

@@ -37,8 +37,7 @@
 --   store      numbers of the store itself: the version of the schema, where the feed stands, and the
 --              key that signs cursors, in halves
 --
--- It is what the declarations say (ledgerstone/tables; engines/postgres/schema.py makes the same of
--- them) with every tenant in a column: row-level security and sharding ask for it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is
+-- It is what the declarations say (ledgerstone/tables; a test makes the same of them) with every tenant in a column: row-level security and sharding ask for it there. Where a statement does not name the tenant, `ledger_tenant()` does. `runs.tenant` is
 -- null where there is no record, so the column that always has it is called `realm`. `seal` stays
 -- null: checksums of pages and the rights of roles are the database's own (docs/adr/0026).
 --

@@ -1,4 +1,4 @@
--- After a restore: fences of all sessions at once (engines/postgres/fences.py). Each says how many rows
+-- After a restore: fences of all sessions at once (engines/postgres/overrides.py). Each says how many rows
 -- it changed by as many answers.
 
 -- name: make_floor(tenant, id, link)

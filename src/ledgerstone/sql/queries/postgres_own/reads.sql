@@ -51,13 +51,6 @@ from o cross join lateral (
   order by n.key
 ) m
 
--- name: session_record(tenant, id)
--- One session, as lists have it.
-select s.id, s."user", s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent, s.cause,
-  s.created_us, h.incarnation, h.updated_us, h.deleted_us, h.active_run, h.open_run, h.latest_run
-from sessions s join heads h on h.number = s.number and h.tenant = :tenant
-where s.tenant = :tenant and s.id = :id
-
 -- name: documents_of(tenant, ids, name)
 -- One document of each of these sessions.
 select s.id, d.body from sessions s

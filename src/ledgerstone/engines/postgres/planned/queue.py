@@ -22,13 +22,12 @@ from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
-    ConnectionLost,
     NotConnected,
-    Place,
+    Row,
     ServerSaid,
+    Slot,
 )
-from ledgerstone.engines.postgres.planned import lone as postgres_lone
-from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
+from ledgerstone.engines.postgres.planned import single
 from ledgerstone.engines.postgres.planned.apply import (
     CHECK_IDS,
     SKIP_LOCKED,
@@ -38,14 +37,12 @@ from ledgerstone.engines.postgres.planned.apply import (
     Verdict,
     read_answer,
 )
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Heads, Key
 from ledgerstone.engines.postgres.planned.known_rows import MAKES_RUN, Unplanned
 from ledgerstone.engines.postgres.planned.plan import Plan, plan
-from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES, NEW_NODES
-from ledgerstone.engines.postgres.transaction import statements
+from ledgerstone.engines.postgres.planned.sections import ENDED_BATCHES
+from ledgerstone.engines.postgres.planned.session_cache import ClaimCache, Key, SessionCache
 from ledgerstone.errors import LedgerstoneError
-from ledgerstone.sql.tx import Row
+from ledgerstone.sql.catalogue import load
 
 GROUP_MAX = 256
 GROUP_BYTES_MAX = 4 * 1024 * 1024
@@ -59,7 +56,7 @@ _AGAIN = frozenset({"40001", "40P01"})
 HOT = frozenset({CommitTurn, TakeLease, RenewLease, ReleaseLease, EnqueueWork})
 
 
-class Job(msgspec.Struct, eq=False):
+class PendingCommand(msgspec.Struct, eq=False):
     """One command on its way. `slow`: it has to go the interactive way, for which `unsure` says
     that it may have been carried out already; `lost_seq` is the place in the queue that it was
     given then."""
@@ -80,13 +77,13 @@ class Job(msgspec.Struct, eq=False):
     answer: Any = None
     error: BaseException | None = None
     future: Any = None
-    place: Place | None = None
+    place: Slot | None = None
 
     def __post_init__(self) -> None:
         self.key = session_of(self.command)
 
 
-def time_left_s(group: Sequence[Job], limit_s: float) -> float:
+def time_left_s(group: Sequence[PendingCommand], limit_s: float) -> float:
     """How long a call may take: until the first of its commands must be answered, but not so little
     that one who waited long spoils it for the others."""
     left_s = min([job.ends_s for job in group]) - monotonic_s()
@@ -132,7 +129,7 @@ def _is_plain(command: CommitTurn) -> bool:
     )
 
 
-class Line:
+class CommandQueue:
     """What waits, what is known, and what became of a call."""
 
     def __init__(
@@ -142,25 +139,25 @@ class Line:
         clock: ServerClock,
         *,
         rls: bool,
-        lone: bool = False,
+        single: bool = False,
         strict: bool = True,
     ) -> None:
-        self.heads = Heads()
-        self.claims = Claims()
-        self.waiting: deque[Job] = deque()
-        self.ended: list[Job] = []
+        self.heads = SessionCache()
+        self.claims = ClaimCache()
+        self.waiting: deque[PendingCommand] = deque()
+        self.ended: list[PendingCommand] = []
         self.limit_s = limit_s
         self.strict = strict
         self._pool = pool
         self._clock = clock
         self._rls = rls
-        self._lone = lone and not rls
-        self._of: dict[Key, deque[Job]] = {}
+        self._single = single and not rls
+        self._of: dict[Key, deque[PendingCommand]] = {}
         """By session: the command that is on its way, and those that wait behind it."""
 
     # --- gathering
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: PendingCommand) -> None:
         """Take a command in: planned at once, unless another of its session is on its way."""
         mine = self._of.get(job.key)
         if mine is not None:
@@ -170,7 +167,7 @@ class Line:
         if not self._prepare(job):
             self._finish(job, slow=True)
 
-    def _prepare(self, job: Job) -> bool:
+    def _prepare(self, job: PendingCommand) -> bool:
         """Plan a command and let it wait for the next call; False when it must go the slow way."""
         if job.tries >= TRIES_MAX:
             return False
@@ -194,7 +191,7 @@ class Line:
         self.waiting.append(job)
         return True
 
-    def _asked(self, job: Job) -> Asked:
+    def _asked(self, job: PendingCommand) -> Asked:
         command, made = job.command, job.plan
         turn = run = None
         if isinstance(command, CommitTurn):
@@ -207,10 +204,10 @@ class Line:
                 job.bytes += sum([len(row.body) for row in made.writes[ENDED_BATCHES]])
         return Asked(job.key, turn, run, made, job.wants)
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         """The next group, in the order they came; what does not fit in stays."""
-        group: list[Job] = []
-        later: deque[Job] = deque()
+        group: list[PendingCommand] = []
+        later: deque[PendingCommand] = deque()
         size, runs = 0, set[tuple[str, str]]()
         for job in self.waiting:
             asked = job.asked
@@ -235,7 +232,7 @@ class Line:
 
     # --- what became of them
 
-    def _finish(self, job: Job, *, slow: bool = False) -> None:
+    def _finish(self, job: PendingCommand, *, slow: bool = False) -> None:
         """The command is answered, or goes another way; the next of its session comes up."""
         while True:
             job.slow, job.done = slow, True
@@ -250,7 +247,9 @@ class Line:
                 return
             slow = True
 
-    def settle(self, group: Sequence[Job], judged: Judged | None, *, unsure: bool = False) -> None:
+    def settle(
+        self, group: Sequence[PendingCommand], judged: Judged | None, *, unsure: bool = False
+    ) -> None:
         """Answer what was carried out, and plan again what was not; without a judgement the call
         failed, and each goes the slow way, alone."""
         for place, job in enumerate(group, start=1):
@@ -263,7 +262,7 @@ class Line:
             else:
                 self._again(job, verdict)
 
-    def _fail(self, job: Job, *, unsure: bool) -> None:
+    def _fail(self, job: PendingCommand, *, unsure: bool) -> None:
         self.heads.forget(job.key)
         # A question, or a refusal that waited for its confirmation, leaves nothing behind.
         unsure = unsure and job.plan is not None and job.plan.after is not job.plan.before
@@ -275,7 +274,7 @@ class Line:
                 return
         self._finish(job, slow=True)
 
-    def _succeed(self, job: Job, version: int) -> None:
+    def _succeed(self, job: PendingCommand, version: int) -> None:
         made = job.plan
         assert made is not None
         if made.after.head is not made.before.head:
@@ -285,7 +284,7 @@ class Line:
         job.answer, job.error = made.answer, made.error
         self._finish(job)
 
-    def _again(self, job: Job, verdict: Verdict) -> None:
+    def _again(self, job: PendingCommand, verdict: Verdict) -> None:
         """Moved: planned again on the fresh head. Everything else is the handler's to look at."""
         fresh = verdict.fresh
         if fresh is None:
@@ -297,7 +296,7 @@ class Line:
         if fresh is None or not moved or not self._prepare(job):
             self._finish(job, slow=True)
 
-    def withdraw(self, job: Job) -> bool:
+    def withdraw(self, job: PendingCommand) -> bool:
         """A command that is not in a call is not carried out later; False when it was in one."""
         mine = self._of.get(job.key)
         if mine is None or job not in mine:
@@ -312,15 +311,16 @@ class Line:
 
     # --- the call
 
-    async def call(self, group: Sequence[Job]) -> Judged | None:
+    async def call(self, group: Sequence[PendingCommand]) -> Judged | None:
         """One call for all of them, again when that may help; None when nothing was carried out.
         ConnectionLost when nobody knows."""
-        mode, alone = 0, self._lone and len(group) == 1 and _fits_alone(group[0].plan)
-        for _ in range(SENDS_MAX + alone):
+        mode = 0
+        shape = single.shape_of(group[0].plan) if self._single and len(group) == 1 else None
+        for _ in range(SENDS_MAX + (shape is not None)):
             try:
-                if alone:
-                    alone = False
-                    judged = await self._call_alone(group)
+                if shape is not None:
+                    tried, shape = shape, None
+                    judged = await self._call_single(group, tried)
                     if judged is not None:
                         return judged
                 return await self._call(group, mode)
@@ -335,39 +335,28 @@ class Line:
                 return None
         return None
 
-    async def _call(self, group: Sequence[Job], mode: int) -> Judged:
+    async def _call(self, group: Sequence[PendingCommand], mode: int) -> Judged:
         asked = [job.asked for job in group if job.asked is not None]
         who = asked[0].key[0] if self._rls else None
         arguments = Parcel(asked).arguments(who, self._clock.given_us(), mode)
         if arguments is None:
             raise BadText("a text that cannot travel as it is")
-        rows = await self._fetch(group, statements()["apply_planned"].text, arguments)
+        rows = await self._fetch(group, load("postgres")["apply_planned"].text, arguments)
         judged = read_answer(rows, asked)
         self._clock.seen(judged.clock_us)
         return judged
 
-    async def _call_alone(self, group: Sequence[Job]) -> Judged | None:
+    async def _call_single(
+        self, group: Sequence[PendingCommand], shape: single.Shape
+    ) -> Judged | None:
         """The only command by a statement of its own; None when something is not as planned."""
         made = group[0].plan
         assert made is not None
-        lone = postgres_lone if NEW_NODES in made.writes else postgres_lone_work
-        call = lone.call_of(made, self._clock.given_us())
-        judged = None if call is None else postgres_lone.judged(await self._fetch(group, *call))
+        call = single.call_of(made, shape, self._clock.given_us())
+        judged = None if call is None else single.judged(await self._fetch(group, *call))
         if judged is not None:
             self._clock.seen(judged.clock_us)
         return judged
 
-    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
-        left_s = time_left_s(group, self.limit_s)
-        connection = await self._pool.borrow(monotonic_s() + left_s)
-        try:
-            return await connection.fetch(text, arguments, left_s)
-        except ConnectionLost:
-            self._pool.forget_idle()
-            raise
-        finally:
-            self._pool.give_back(connection)
-
-
-def _fits_alone(plan: Plan | None) -> bool:
-    return postgres_lone.fits(plan) or postgres_lone_work.fits(plan)
+    async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
+        return await self._pool.fetch(text, arguments, time_left_s(group, self.limit_s))

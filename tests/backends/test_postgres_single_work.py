@@ -11,8 +11,8 @@ import pytest
 
 from ledgerstone import ClaimLost, LeaseExpired, SessionDeleted, SessionNotFound, Store
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
-from ledgerstone.engines.postgres.planned.line import Line
-from ledgerstone.engines.postgres.planned.take import QueueLine
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
+from ledgerstone.engines.postgres.planned.work_queue import WorkQueue
 from ledgerstone.records.leases import Lease
 from ledgerstone.records.work import Batch, Claim
 from tests.backends.planned import plain_url
@@ -43,7 +43,7 @@ def other(postgres_url: str) -> Iterator[Store]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What went over the wire of the fast ways: the beginning of each text, or its function."""
     seen: list[str] = []
-    for line in (Line, QueueLine):
+    for line in (CommandQueue, WorkQueue):
         plain: Any = line._fetch
 
         async def fetch(

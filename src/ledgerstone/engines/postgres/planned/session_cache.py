@@ -15,8 +15,9 @@ import msgspec
 
 from ledgerstone.commands import Command
 from ledgerstone.commands.sessions import CreateSession, GetOrCreateSession, PutSession
+from ledgerstone.engines.postgres.drivers.port import Row
 from ledgerstone.records.sessions import Session
-from ledgerstone.sql.tx import Row
+from ledgerstone.rules.work import WorkRow
 from ledgerstone.tables.runs import RunRow
 from ledgerstone.tables.sessions import Head
 
@@ -29,7 +30,7 @@ Key = tuple[str, str]
 """Tenant and session."""
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
+class CachedSession(msgspec.Struct, frozen=True, gc=False):
     """One session as the server last told it.
 
     `version` is the number of the transaction that wrote the head, `tip_id` the node at its tip,
@@ -44,22 +45,22 @@ class Known(msgspec.Struct, frozen=True, gc=False):
     state: bytes | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Heads:
+class SessionCache:
     """The sessions that were used last; any thread may ask."""
 
     def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._known: OrderedDict[Key, CachedSession] = OrderedDict()
         self._sessions_max = sessions_max
 
-    def get(self, key: Key) -> Known | None:
+    def get(self, key: Key) -> CachedSession | None:
         with self._lock:
             known = self._known.get(key)
             if known is not None:
                 self._known.move_to_end(key)
             return known
 
-    def put(self, key: Key, known: Known) -> None:
+    def put(self, key: Key, known: CachedSession) -> None:
         with self._lock:
             self._known[key] = known
             self._known.move_to_end(key)
@@ -78,7 +79,7 @@ class Heads:
         return len(self._known)
 
 
-def keep_run(runs: dict[str, RunRow], row: RunRow) -> dict[str, RunRow]:
+def with_run(runs: dict[str, RunRow], row: RunRow) -> dict[str, RunRow]:
     """The runs with one more; the oldest goes, and what is large is not kept."""
     kept = runs.copy()
     kept.pop(row.id, None)
@@ -90,7 +91,9 @@ def keep_run(runs: dict[str, RunRow], row: RunRow) -> dict[str, RunRow]:
     return kept
 
 
-def learn_made(heads: Heads, command: Command[Any], answer: Any, made: Row, xid: int) -> None:
+def learn_made(
+    heads: SessionCache, command: Command[Any], answer: Any, made: Row, xid: int
+) -> None:
     """A session that was just made is known: its first commit needs no question beforehand.
 
     `made`: number, fence and time of its head. Commands that do more to a head are left out.
@@ -99,7 +102,43 @@ def learn_made(heads: Heads, command: Command[Any], answer: Any, made: Row, xid:
         return
     number, fence, updated_us = made
     head = Head(number, answer.incarnation, fence=fence, updated_us=updated_us)
-    heads.put((command.tenant, answer.id), Known(head, xid & 0xFFFFFFFF, None, {}, None))
+    heads.put((command.tenant, answer.id), CachedSession(head, xid & 0xFFFFFFFF, None, {}, None))
 
 
 _MAKING = (CreateSession, GetOrCreateSession, PutSession)
+
+
+CLAIMS_MAX = 4096
+BYTES_MAX = 32 * 1024 * 1024
+"""Of payloads; older claims are looked up when they are completed."""
+
+ClaimKey = tuple[str, str, str]
+"""Tenant, session and claim."""
+
+
+class ClaimCache:
+    """The claims that were made last; any thread may ask."""
+
+    def __init__(self, claims_max: int = CLAIMS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self._lock = threading.Lock()
+        self._batches: OrderedDict[ClaimKey, list[WorkRow]] = OrderedDict()
+        self._bytes = 0
+        self._claims_max = claims_max
+        self._bytes_max = bytes_max
+
+    def note(self, key: ClaimKey, batches: list[WorkRow]) -> None:
+        """A claim as the server just answered it."""
+        with self._lock:
+            self._bytes -= _size(self._batches.pop(key, []))
+            self._batches[key] = batches
+            self._bytes += _size(batches)
+            while self._bytes > self._bytes_max or len(self._batches) > self._claims_max:
+                self._bytes -= _size(self._batches.popitem(last=False)[1])
+
+    def batches(self, key: ClaimKey) -> list[WorkRow] | None:
+        """The batches of a claim; None when it is not known."""
+        return self._batches.get(key)
+
+
+def _size(batches: list[WorkRow]) -> int:
+    return sum([len(batch.payloads) for batch in batches])

@@ -11,14 +11,13 @@ from functools import cache
 from ledgerstone.clock import monotonic_s
 from ledgerstone.engines.postgres.drivers.errors import FOREIGN, translate
 from ledgerstone.engines.postgres.drivers.pool import Pool
-from ledgerstone.engines.postgres.drivers.port import PgConnection, ServerSaid
-from ledgerstone.engines.postgres.transaction import PgTx
+from ledgerstone.engines.postgres.drivers.port import PgConnection, Row, ServerSaid
+from ledgerstone.engines.postgres.transaction import PgTx, in_transaction
 from ledgerstone.errors import LedgerstoneError, NotSupported
 from ledgerstone.records.embeddings import Space, VectorRow
 from ledgerstone.rules.vectors import norm, unpack
 from ledgerstone.sql.catalogue import Statement, parse
 from ledgerstone.sql.texts import sql_files
-from ledgerstone.sql.tx import Row
 
 DIMENSION_MAX = 4000
 CHUNK_ROWS = 500
@@ -28,7 +27,7 @@ KNOWN_MAX = 10_000
 _HINT = "let a role that may CREATE EXTENSION vector open the store once with vectors='pgvector'"
 _NO_RIGHT = "42501"
 _DROPPED = ("42P01", "42883", "42704")
-Known = tuple[int, int, int]
+Position = tuple[int, int, int]
 _NAMES = (
     "kind", "id", "model", "change", "vector", "session", "namespace", "metadata", "created_us",
 )  # fmt: skip
@@ -36,7 +35,7 @@ _NAMES = (
 
 @cache
 def _texts() -> dict[str, Statement]:
-    return {one.name: one for one in parse(dict(sql_files("nearness"))["queries.sql"], "$")}
+    return {one.name: one for one in parse(dict(sql_files("pgvector"))["queries.sql"], "$")}
 
 
 def spot_of(values: tuple[float, ...]) -> str | None:
@@ -53,13 +52,13 @@ def _form(dimension: int) -> str:
     return f"[{','.join(['%.9g'] * dimension)}]"
 
 
-class Near:
+class VectorTable:
     """The spaces of one store."""
 
     def __init__(self, where: str, limit_s: float) -> None:
         self._where = where
         self._limit_s = limit_s
-        self._known: dict[tuple[str, str], Known] = {}
+        self._known: dict[tuple[str, str], Position] = {}
         self._indexed: set[int] = set()
 
     async def is_there(self, pool: Pool) -> bool:
@@ -78,11 +77,10 @@ class Near:
             return
         connection = await pool.borrow()
         try:
-            text = dict(sql_files("nearness"))["postgres.sql"]
-            await connection.script(f"BEGIN;\n{text}\nCOMMIT", self._limit_s)
+            async with in_transaction(connection, self._limit_s):
+                text = dict(sql_files("pgvector"))["postgres.sql"]
+                await connection.script(text, self._limit_s)
         except ServerSaid as error:
-            if connection.is_open:
-                await connection.script("ROLLBACK", self._limit_s)
             raise NotSupported("vectors='pgvector'", error.message, _HINT) from error
         finally:
             pool.give_back(connection)
@@ -133,24 +131,17 @@ class Near:
     async def _step(self, connection: PgConnection, tenant: str, model: str) -> bool:
         """One transaction; whether it was the last one."""
         tx = PgTx(connection, monotonic_s() + self._limit_s)
-        await connection.script("BEGIN", tx.left_s())
-        try:
+        async with in_transaction(connection, self._limit_s):
             await self._fetch(connection, "lock_near", tenant, model)
             state = await self._fetch(connection, "near_state", tenant, model)
-            done = not state or await self._bring(connection, tx, tenant, model, state[0])
-            await connection.script("COMMIT", tx.left_s())
-        except BaseException:
-            if connection.is_open:
-                await connection.script("ROLLBACK", tx.left_s())
-            raise
-        return done
+            return not state or await self._bring(connection, tx, tenant, model, state[0])
 
     async def _bring(
         self, connection: PgConnection, tx: PgTx, tenant: str, model: str, state: Row
     ) -> bool:
         dimension, changes, drops, old, seen, old_drops = state
         if old != dimension:
-            await self._run(connection, "clear_near", tenant, model)
+            await self._fetch(connection, "clear_near", tenant, model)
             seen, old_drops = 0, -1
         if (seen, old_drops) == (changes, drops):
             return True
@@ -158,10 +149,10 @@ class Near:
         await self._put(connection, tenant, model, dimension, rows)
         done = len(rows) < CHUNK_ROWS
         if done and old_drops != drops:
-            await self._run(connection, "keep_near", tenant, model)
+            await self._fetch(connection, "keep_near", tenant, model)
         # What was committed after the state was read is brought again the next time.
         upto = (changes, drops) if done else (rows[-1][3], -1 if old_drops < 0 else old_drops)
-        await self._run(connection, "set_near_space", tenant, model, dimension, *upto)
+        await self._fetch(connection, "set_near_space", tenant, model, dimension, *upto)
         return done
 
     async def _put(
@@ -175,22 +166,13 @@ class Near:
             await self._fetch(connection, "put_near", tenant, model, dimension, *columns)
         if zero:
             kinds, ids, _ = (list(column) for column in zip(*zero, strict=True))
-            await self._run(connection, "forget_near", tenant, model, kinds, ids)
+            await self._fetch(connection, "forget_near", tenant, model, kinds, ids)
 
     async def _index(self, connection: PgConnection, dimension: int) -> None:
-        await connection.script("BEGIN", self._limit_s)
-        try:
+        async with in_transaction(connection, self._limit_s):
             await self._fetch(connection, "no_time_limit")
             text = _texts()["index_near"].text
             await connection.fetch(text, (dimension,), INDEX_TIMEOUT_S)
-            await connection.script("COMMIT", self._limit_s)
-        except BaseException:
-            if connection.is_open:
-                await connection.script("ROLLBACK", self._limit_s)
-            raise
 
     async def _fetch(self, connection: PgConnection, name: str, *given: object) -> list[Row]:
         return await connection.fetch(_texts()[name].text, given, self._limit_s)
-
-    async def _run(self, connection: PgConnection, name: str, *given: object) -> None:
-        await connection.run(_texts()[name].text, given, self._limit_s)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.planned.line import Job
+from ledgerstone.engines.postgres.planned.queue import PendingCommand
 from ledgerstone.errors import LedgerstoneError, OutcomeUnknown, Timeout
 
 if TYPE_CHECKING:
-    from ledgerstone.engines.postgres.planned.flusher import Gathering
+    from ledgerstone.engines.postgres.planned.flusher import SendingQueue
 
 
 def answered_s(judged: object, before_s: float) -> float:
@@ -21,19 +21,19 @@ def answered_s(judged: object, before_s: float) -> float:
     return before_s if judged is None else monotonic_s()
 
 
-def waits_until_s(line: Gathering, start_s: float, answered_s: float) -> float:
+def waits_until_s(line: SendingQueue, start_s: float, answered_s: float) -> float:
     """Until when one waits outside who came at `start_s`."""
     return (start_s if line.strict else max(start_s, answered_s)) + line.limit_s
 
 
-def due_s(line: Gathering, job: Job, answered_s: float) -> float:
+def due_s(line: SendingQueue, job: PendingCommand, answered_s: float) -> float:
     """Until when a command may wait; one that was given up may not."""
     if line.strict or job.ends_s == 0.0:
         return job.ends_s
     return max(job.ends_s, answered_s + line.limit_s)
 
 
-def begin_time(line: Gathering, group: Sequence[Job]) -> None:
+def begin_time(line: SendingQueue, group: Sequence[PendingCommand]) -> None:
     """Their turn has come: unless the caller named the time, it begins now."""
     ends_s = monotonic_s() + line.limit_s
     for job in group:
@@ -42,7 +42,7 @@ def begin_time(line: Gathering, group: Sequence[Job]) -> None:
         job.began = True
 
 
-def drop_overdue(line: Gathering, answered_s: float) -> None:
+def drop_overdue(line: SendingQueue, answered_s: float) -> None:
     """Who waited until the time was over is told so, and not sent."""
     now_s = monotonic_s()
     for job in [job for job in line.waiting if due_s(line, job, answered_s) <= now_s]:

@@ -1,4 +1,4 @@
-"""Places that calls wait for in the order they came: connections of a pool, room in a queue.
+"""Slots that calls wait for in the order they came: connections of a pool, room in a queue.
 
 A caller waits instead of getting an error. It leaves the queue when it is cancelled, or when its
 time is over, which `due` says anew each time it is asked.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ledgerstone.clock import monotonic_s
-from ledgerstone.engines.postgres.drivers.port import Place
+from ledgerstone.engines.postgres.drivers.port import Slot
 
 if TYPE_CHECKING:
     import asyncio
@@ -52,16 +52,16 @@ class Patience(msgspec.Struct, frozen=True):
         return "none of them got an answer; look at the server"
 
 
-class Places:
-    """So many calls may be inside at once; the others wait outside.
+class Slots:
+    """A limit on calls at a time; the others wait in the order they came.
 
     Without a lock: a place may be left by the garbage collector or in a Ctrl-C, in the middle of
     anything here. Every step is one operation of a deque or an OrderedDict.
     """
 
     def __init__(self, size: int) -> None:
-        self._free: deque[Place] = deque()
-        self._waiting: OrderedDict[object, Callable[[Place], bool]] = OrderedDict()
+        self._free: deque[Slot] = deque()
+        self._waiting: OrderedDict[object, Callable[[Slot], bool]] = OrderedDict()
         # Weak: in a cycle, the places that the garbage collector ends would make new ones for ever.
         self._come_back = partial(_leave, weakref.ref(self))
         for _ in range(size):
@@ -75,7 +75,7 @@ class Places:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def take(self) -> Place | None:
+    def take(self) -> Slot | None:
         """A place at once, unless others wait for one."""
         if self._waiting:
             return None
@@ -84,7 +84,7 @@ class Places:
         except IndexError:
             return None
 
-    def stand(self, bell: object, ring: Callable[[Place], bool], *, first: bool) -> None:
+    def stand(self, bell: object, ring: Callable[[Slot], bool], *, first: bool) -> None:
         """Wait in the queue, where it is not done yet; `ring` says whether it takes the place."""
         if bell not in self._waiting:
             self._waiting[bell] = ring
@@ -96,7 +96,7 @@ class Places:
         self._waiting.pop(bell, None)
 
     def _leave(self) -> None:
-        self._free.append(Place(self._come_back))
+        self._free.append(Slot(self._come_back))
         self._match()
 
     def _match(self) -> None:
@@ -115,26 +115,24 @@ class Places:
                 self._free.append(place)
 
 
-def _leave(places: weakref.ref[Places]) -> None:
+def _leave(places: weakref.ref[Slots]) -> None:
     found = places()
     if found is not None:
         found._leave()
 
 
-def _nobody(place: Place) -> bool:
+def _nobody(place: Slot) -> bool:
     return False
 
 
-def wait_in_thread(
-    places: Places, due: Callable[[], float], *, first: bool = False
-) -> Place | None:
+def wait_in_thread(places: Slots, due: Callable[[], float], *, first: bool = False) -> Slot | None:
     """A place for this thread; None when its time is over. `first`: before all others."""
     place = places.take()
     if place is not None:
         return place
-    bell: queue.SimpleQueue[Place] = queue.SimpleQueue()
+    bell: queue.SimpleQueue[Slot] = queue.SimpleQueue()
 
-    def ring(place: Place) -> bool:
+    def ring(place: Slot) -> bool:
         bell.put(place)
         return True
 
@@ -153,8 +151,8 @@ def wait_in_thread(
 
 
 async def wait_on_loop(
-    places: Places, due: Callable[[], float], *, first: bool = False
-) -> Place | None:
+    places: Slots, due: Callable[[], float], *, first: bool = False
+) -> Slot | None:
     """The same for a task of the running event loop."""
     place = places.take()
     if place is not None:
@@ -181,10 +179,10 @@ class _OnLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop, due: Callable[[], float]) -> None:
         self._loop = loop
         self._due = due
-        self.bell: asyncio.Future[Place | None] = loop.create_future()
+        self.bell: asyncio.Future[Slot | None] = loop.create_future()
         self.timer = loop.call_later(max(due() - monotonic_s(), 0), self._look)
 
-    def ring(self, place: Place | None) -> bool:
+    def ring(self, place: Slot | None) -> bool:
         if self.bell.done():
             return False
         self.bell.set_result(place)

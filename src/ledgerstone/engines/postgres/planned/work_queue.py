@@ -12,27 +12,29 @@ from typing import Any
 
 import msgspec
 
-from ledgerstone.clock import monotonic_s
 from ledgerstone.commands import Command
 from ledgerstone.commands.work import ClaimWork, RenewClaim, TakeWork
 from ledgerstone.engines.postgres.drivers.clock import ServerClock
 from ledgerstone.engines.postgres.drivers.pool import Pool
 from ledgerstone.engines.postgres.drivers.port import (
     BadText,
-    ConnectionLost,
     NotConnected,
+    Row,
     ServerSaid,
 )
-from ledgerstone.engines.postgres.planned import lone_work as postgres_lone_work
-from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS
-from ledgerstone.engines.postgres.planned.claims import Claims
-from ledgerstone.engines.postgres.planned.heads import Heads, Key, Known
-from ledgerstone.engines.postgres.planned.line import Job, time_left_s
-from ledgerstone.engines.postgres.transaction import statements
+from ledgerstone.engines.postgres.planned.apply import HEAD_COLUMNS, array, joined
+from ledgerstone.engines.postgres.planned.queue import PendingCommand, time_left_s
+from ledgerstone.engines.postgres.planned.session_cache import (
+    CachedSession,
+    ClaimCache,
+    Key,
+    SessionCache,
+)
+from ledgerstone.engines.postgres.planned.single import standing
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.work import Claim, Taken
 from ledgerstone.rules.work import WorkRow, claim_of
-from ledgerstone.sql.tx import Row
+from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.sessions import Head
 
 GROUP_MAX = 128
@@ -40,8 +42,6 @@ SENDS_MAX = 3
 _AGAIN = frozenset({"40001", "40P01"})
 _HEAD, _TIP = 4, 4 + HEAD_COLUMNS
 _BATCH = _TIP + 1
-_BORDER, _NULL = "\x1f", "\x1e"
-_UNSAFE = ("\0", "\x01", _BORDER, _NULL)
 
 
 def is_queued(command: Command[Any]) -> bool:
@@ -54,69 +54,54 @@ def is_queued(command: Command[Any]) -> bool:
     return isinstance(command, RenewClaim)
 
 
-def _take_arguments(commands: Sequence[TakeWork], again: bool) -> tuple[Any, ...]:
-    first = commands[0]
-    texts = [text for command in commands for text in _take_texts(command)]
-    ttls = [command.ttl_us for command in commands]
-    return first.queue, first.max_batches, int(again), _joined(texts), _array(ttls)
-
-
-def _take_texts(command: TakeWork) -> tuple[str, ...]:
-    return command.owner, command.lease_token, command.claim, command.claim_token
-
-
-def _claim_arguments(commands: Sequence[ClaimWork], again: bool) -> tuple[Any, ...]:
-    return (
-        commands[0].max_batches,
-        _joined([command.session for command in commands]),
-        _joined([command.queue for command in commands]),
-        _array([command.guard.fence for command in commands]),
-        _array([command.ttl_us for command in commands]),
-        _joined([text for command in commands for text in _claim_texts(command)]),
-    )
-
-
-def _claim_texts(command: ClaimWork) -> tuple[str | None, ...]:
-    token, proof = command.guard.token, command.token
-    return token, command.claim, command.owner, proof, command.boundary
-
-
-def _renew_arguments(commands: Sequence[RenewClaim], again: bool) -> tuple[Any, ...]:
-    texts = [text for command in commands for text in _renew_texts(command)]
-    return _array([command.ttl_us for command in commands]), _joined(texts)
-
-
-def _renew_texts(command: RenewClaim) -> tuple[str, ...]:
-    return command.session, command.claim, command.token
-
-
-def _joined(texts: Sequence[str | None]) -> str:
-    return _BORDER.join([_NULL if text is None else text for text in texts])
-
-
-def _array(numbers: list[int] | list[int | None]) -> str:
-    return f"{{{','.join(map(str, numbers))}}}"
-
-
 class Call(msgspec.Struct, frozen=True):
-    """How the commands of one kind travel; only those with the same `shared` travel together."""
+    """How the commands of one kind travel; only those with the same `shared` travel together.
+
+    Texts of all commands follow each other in one array; numbers and names have one array each.
+    """
 
     query: str
     shared: Callable[[Any], tuple[Any, ...]]
-    arguments: Callable[[Any, bool], tuple[Any, ...]]
     texts: Callable[[Any], tuple[str | None, ...]]
+    numbers: Callable[[Any], tuple[int | None, ...]]
+    names: Callable[[Any], tuple[str | None, ...]] = lambda command: ()
+
+    def arguments(self, commands: Sequence[Any]) -> tuple[Any, ...]:
+        texts = [text for command in commands for text in self.texts(command)]
+        numbers = zip(*map(self.numbers, commands), strict=True)
+        names = zip(*map(self.names, commands), strict=True)
+        return (
+            *self.shared(commands[0]),
+            joined(texts),
+            *[array(column) for column in numbers],
+            *[joined(column) for column in names],
+        )
 
 
 _CALLS: dict[type, Call] = {
     TakeWork: Call(
-        "take_sessions", lambda c: (c.queue, c.max_batches), _take_arguments, _take_texts
+        "take_sessions",
+        lambda c: (c.queue, c.max_batches),
+        lambda c: (c.owner, c.lease_token, c.claim, c.claim_token),
+        lambda c: (c.ttl_us,),
     ),
-    ClaimWork: Call("claim_groups", lambda c: (c.max_batches,), _claim_arguments, _claim_texts),
-    RenewClaim: Call("renew_claims", lambda c: (), _renew_arguments, _renew_texts),
+    ClaimWork: Call(
+        "claim_groups",
+        lambda c: (c.max_batches,),
+        lambda c: (c.guard.token, c.claim, c.owner, c.token, c.boundary),
+        lambda c: (c.guard.fence, c.ttl_us),
+        lambda c: (c.session, c.queue),
+    ),
+    RenewClaim: Call(
+        "renew_claims",
+        lambda c: (),
+        lambda c: (c.session, c.claim, c.token),
+        lambda c: (c.ttl_us,),
+    ),
 }
 
 
-class QueueLine:
+class WorkQueue:
     """Commands that wait for the next call, and what became of those that were sent."""
 
     def __init__(
@@ -124,36 +109,36 @@ class QueueLine:
         pool: Pool,
         limit_s: float,
         clock: ServerClock,
-        heads: Heads,
-        claims: Claims,
+        heads: SessionCache,
+        claims: ClaimCache,
         *,
-        lone: bool = False,
+        single: bool = False,
         strict: bool = True,
     ) -> None:
-        self.waiting: deque[Job] = deque()
-        self.ended: list[Job] = []
+        self.waiting: deque[PendingCommand] = deque()
+        self.ended: list[PendingCommand] = []
         self._pool = pool
         self.limit_s = limit_s
         self.strict = strict
         self._clock = clock
         self._heads = heads
         self._claims = claims
-        self._lone = lone
+        self._single = single
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: PendingCommand) -> None:
         """Take a command in; one whose texts no column can hold as they are goes the slow way."""
         command: Any = job.command
         call = _CALLS[type(command)]
         named = (job.key[0], job.key[1], getattr(command, "queue", None))
-        if _is_plain((*named, *call.texts(command))):
+        if joined((*named, *call.texts(command))) is not None:
             self.waiting.append(job)
         else:
             self._finish(job, slow=True)
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[PendingCommand]:
         """The first that waits, and all that can travel with it: one command per session."""
-        group: list[Job] = []
-        later: list[Job] = []
+        group: list[PendingCommand] = []
+        later: list[PendingCommand] = []
         sessions = set[str]()
         kind: object = None
         while self.waiting and len(group) < GROUP_MAX:
@@ -173,10 +158,10 @@ class QueueLine:
         self.waiting.extendleft(reversed(later))
         return group
 
-    async def call(self, group: Sequence[Job]) -> list[Row] | None:
+    async def call(self, group: Sequence[PendingCommand]) -> list[Row] | None:
         """One call for all of them; None when nothing was carried out. ConnectionLost when nobody
         knows."""
-        alone = self._alone(group) if self._lone and len(group) == 1 else None
+        alone = self._alone(group) if self._single and len(group) == 1 else None
         for _ in range(SENDS_MAX):
             try:
                 if alone is not None:
@@ -192,35 +177,35 @@ class QueueLine:
                 return None
         return None
 
-    async def _call(self, group: Sequence[Job]) -> list[Row]:
+    async def _call(self, group: Sequence[PendingCommand]) -> list[Row]:
         commands: list[Any] = [job.command for job in group]
         call = _CALLS[type(commands[0])]
-        asked = call.arguments(commands, group[0].unsure)
-        arguments = (commands[0].tenant, self._clock.given_us(), *asked)
-        return await self._fetch(group, statements()[call.query].text, arguments)
+        arguments = (commands[0].tenant, self._clock.given_us(), *call.arguments(commands))
+        if isinstance(commands[0], TakeWork):
+            arguments += (int(group[0].unsure),)
+        return await self._fetch(group, load("postgres")[call.query].text, arguments)
 
-    def _alone(self, group: Sequence[Job]) -> postgres_lone_work.Call | None:
-        """The statement for a claim that nobody else waits with; when it finds nothing, or cannot
-        say why, the function does."""
+    def _alone(self, group: Sequence[PendingCommand]) -> tuple[str, Row] | None:
+        """The statement for a claim of one batch that nobody else waits with; when it finds
+        nothing, or cannot say why, the function does."""
         (job,) = group
-        known = self._heads.get(job.key)
-        if not isinstance(job.command, ClaimWork) or known is None:
+        command, known = job.command, self._heads.get(job.key)
+        if not isinstance(command, ClaimWork) or known is None:
             return None
-        return postgres_lone_work.claim_call(job.command, known, self._clock.given_us())
+        if command.max_batches != 1 or known.head.deleted_us is not None:
+            return None
+        guard = command.guard
+        return load("postgres")["claim_alone"].text, (
+            *standing(command.tenant, known),
+            *(self._clock.given_us(), guard.fence, guard.token, command.claim, command.queue),
+            *(command.boundary, command.token, command.owner, command.ttl_us),
+        )
 
-    async def _fetch(self, group: Sequence[Job], text: str, arguments: Row) -> list[Row]:
-        left_s = time_left_s(group, self.limit_s)
-        connection = await self._pool.borrow(monotonic_s() + left_s)
-        try:
-            return await connection.fetch(text, arguments, left_s)
-        except ConnectionLost:
-            self._pool.forget_idle()
-            raise
-        finally:
-            self._pool.give_back(connection)
+    async def _fetch(self, group: Sequence[PendingCommand], text: str, arguments: Row) -> list[Row]:
+        return await self._pool.fetch(text, arguments, time_left_s(group, self.limit_s))
 
     def settle(
-        self, group: Sequence[Job], judged: list[Row] | None, *, unsure: bool = False
+        self, group: Sequence[PendingCommand], judged: list[Row] | None, *, unsure: bool = False
     ) -> None:
         """Answer what was carried out; the rest goes the slow way, each alone."""
         found: dict[int, list[Row]] = {}
@@ -246,7 +231,7 @@ class QueueLine:
                 job.error = error
             self._finish(job)
 
-    def _answer(self, job: Job, rows: list[Row]) -> Any:
+    def _answer(self, job: PendingCommand, rows: list[Row]) -> Any:
         if isinstance(job.command, TakeWork):
             return self._taken(job.key[0], rows)
         if isinstance(job.command, ClaimWork):
@@ -256,7 +241,7 @@ class QueueLine:
     def _taken(self, tenant: str, rows: list[Row]) -> Taken:
         session, version = rows[0][2:_HEAD]
         head = Head(*rows[0][_HEAD:_TIP])
-        self._heads.put((tenant, session), Known(head, version, rows[0][_TIP]))
+        self._heads.put((tenant, session), CachedSession(head, version, rows[0][_TIP]))
         lease = head.lease(session)
         assert lease is not None
         return Taken(lease, self._claimed((tenant, session), _batches(rows, _BATCH)))
@@ -266,7 +251,7 @@ class QueueLine:
         self._claims.note((*key, claim.id), batches)
         return claim
 
-    def withdraw(self, job: Job) -> bool:
+    def withdraw(self, job: PendingCommand) -> bool:
         """A command that nobody began is not carried out later; False when somebody did."""
         if job not in self.waiting:
             return False
@@ -274,7 +259,7 @@ class QueueLine:
         self._finish(job)
         return True
 
-    def _finish(self, job: Job, *, slow: bool = False) -> None:
+    def _finish(self, job: PendingCommand, *, slow: bool = False) -> None:
         job.slow, job.done = slow, True
         self.ended.append(job)
 
@@ -284,10 +269,3 @@ def _batches(rows: list[Row], at: int) -> list[WorkRow]:
     batches = [WorkRow(*row[at:]) for row in rows]
     batches.sort(key=lambda batch: batch.place)
     return batches
-
-
-def _is_plain(texts: Sequence[str | None]) -> bool:
-    joined = "".join([text for text in texts if text is not None])
-    if joined.isascii():
-        return not any(odd in joined for odd in _UNSAFE)
-    return False

@@ -11,7 +11,7 @@ import pytest
 
 from ledgerstone.commands import Command
 from ledgerstone.engines.postgres.backend import PostgresBackend
-from ledgerstone.engines.postgres.planned.line import Line
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import LedgerstoneError
 from ledgerstone.records.runs import Run
 from ledgerstone.records.usage import Usage, UsageEntry
@@ -26,18 +26,18 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[str] = []
-        alone, call = Line._call_alone, Line._call
+        alone, call = CommandQueue._call_single, CommandQueue._call
 
-        async def noted_alone(line: Line, group: Any) -> Any:
+        async def noted_alone(line: CommandQueue, group: Any, shape: Any) -> Any:
             self.seen.append("alone")
-            return await alone(line, group)
+            return await alone(line, group, shape)
 
-        async def noted(line: Line, group: Any, mode: int) -> Any:
+        async def noted(line: CommandQueue, group: Any, mode: int) -> Any:
             self.seen.append("group")
             return await call(line, group, mode)
 
-        monkeypatch.setattr(Line, "_call_alone", noted_alone)
-        monkeypatch.setattr(Line, "_call", noted)
+        monkeypatch.setattr(CommandQueue, "_call_single", noted_alone)
+        monkeypatch.setattr(CommandQueue, "_call", noted)
 
     def take(self) -> list[str]:
         seen, self.seen = self.seen, []

@@ -21,15 +21,7 @@ from ledgerstone.commands.sessions import DeleteSession, PurgeSession, RestoreSe
 from ledgerstone.commands.turns import NewNode
 from ledgerstone.commands.usage import DeleteUsage, SetBudget
 from ledgerstone.engines.postgres.backend import PostgresBackend, open_postgres
-from ledgerstone.engines.postgres.planned import lone as postgres_lone
-from ledgerstone.engines.postgres.planned.line import Line
-from ledgerstone.engines.postgres.planned.sections import (
-    CHANGED_RUNS,
-    MOVED_SESSIONS,
-    NEW_DOCUMENTS,
-    NEW_RUNS,
-    USED_DAYS,
-)
+from ledgerstone.engines.postgres.planned.queue import CommandQueue
 from ledgerstone.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -43,8 +35,8 @@ from ledgerstone.records.stats import Budget
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.records.usage import Usage, UsageEntry
 from ledgerstone.testing.servers.places import Places
-from tests.backends.lone import USED, Ways, outcome, rows_in, run
 from tests.backends.planned import TENANT, commit, make, plain_url, take, verified
+from tests.backends.single import USED, Ways, outcome, rows_in, run
 
 DAY_S = 86_400
 TABLES = {
@@ -75,7 +67,7 @@ class TestTheSameAsTheOtherWays:
 
     def test_rows_and_answers(self, postgres_places: Places, ways: Ways) -> None:
         told = [self._tell(postgres_places, way) for way in ("alone", "group", "interactive")]
-        assert ways.take()[: len(USUAL) + 1] == ["group"] + ["alone"] * len(USUAL)
+        assert ways.take()[: len(USUAL) + 1] == ["alone"] * (len(USUAL) + 1)
         for answers, rows in told[1:]:
             assert answers == told[0][0]
             for table in TABLES:
@@ -88,7 +80,7 @@ class TestTheSameAsTheOtherWays:
         try:
             face = backend._blocking
             if way == "group":
-                face.hot._line._lone = False
+                face.hot._line._single = False
             if way == "interactive":
                 face.fast = lambda command: None  # type: ignore[method-assign]
             make(backend, "s", "other")
@@ -197,9 +189,11 @@ class TestWays:
         backend = open_postgres(postgres_url)
         try:
             line = backend._blocking.hot._line
-            off = Line(line._pool, 1.0, line._clock, rls=field == "rls", lone=field != "prepare")
-            assert line._lone
-            assert not off._lone
+            off = CommandQueue(
+                line._pool, 1.0, line._clock, rls=field == "rls", single=field != "prepare"
+            )
+            assert line._single
+            assert not off._single
         finally:
             backend.close()
 
@@ -282,12 +276,3 @@ class TestWhatStandsAgainstIt:
         text = "select calls, input from usage_days where number = %s"
         assert rows_in(here, text, "s") == [(1, 60)]
         assert verified(here, "s") == 2
-
-
-def test_every_variant_binds_what_it_is_given() -> None:
-    """`call_of` gives arguments in the order in which the statement counts them."""
-    for held in (False, True):
-        for made in ((), (NEW_RUNS,), (CHANGED_RUNS,)):
-            for moved in ((), (MOVED_SESSIONS,)):
-                for used in ((), (USED_DAYS,), (USED_DAYS, NEW_DOCUMENTS)):
-                    assert "$1" in postgres_lone._text(held, (*made, *moved, *used))

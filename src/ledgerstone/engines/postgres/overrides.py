@@ -1,4 +1,4 @@
-"""Queries that PostgreSQL answers in a way of its own; handlers answer all others."""
+"""What PostgreSQL does in a way of its own; the shared handlers do all the rest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from ledgerstone.commands.feed import FeedEnd, ReadFeed
+from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.commands.runs import GetRun
 from ledgerstone.commands.sessions import (
     CountSessions,
     GetDocument,
     GetDocuments,
-    GetSession,
     ListSessions,
 )
 from ledgerstone.commands.turns import VerifyStore
@@ -19,13 +19,14 @@ from ledgerstone.commands.usage import SummariseUsage
 from ledgerstone.engines.postgres.drivers.port import Texts, to_column
 from ledgerstone.engines.postgres.rows import Asking, PostgresRows, ask
 from ledgerstone.engines.postgres.verify import verify_store
-from ledgerstone.engines.session_lists import count_sessions, list_sessions, listed
+from ledgerstone.engines.session_lists import count_sessions, list_sessions
 from ledgerstone.engines.usage_sums import summarise_usage
 from ledgerstone.handlers.registry import HANDLERS, Handler
 from ledgerstone.handlers.runs import read_run
 from ledgerstone.records.feed import FeedEntry
 from ledgerstone.records.runs import Run
-from ledgerstone.records.sessions import Session
+from ledgerstone.rules.leases import FLOOR_STUB
+from ledgerstone.rules.rows import GENESIS
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
 
@@ -40,12 +41,6 @@ def asking_of(tx: Tx) -> Asking:
     """The connection of a transaction."""
     assert isinstance(tx.rows, PostgresRows)
     return tx.rows.asking
-
-
-async def get_session(tx: Tx, query: GetSession) -> Session | None:
-    """By id, soft-deleted ones too; without what nobody sees of a head, which is wide."""
-    rows = await ask(asking_of(tx), "session_record", query.tenant, query.id)
-    return listed(query.tenant, rows[0]) if rows else None
 
 
 async def get_document(tx: Tx, query: GetDocument) -> bytes | None:
@@ -83,15 +78,28 @@ async def feed_end(tx: Tx, query: FeedEnd) -> int:
     return (await pick(tx, "feed_end", tenant=query.tenant))[0][0] or 0
 
 
+async def raise_fences(tx: Tx, command: RaiseFences) -> int:
+    """End leases and raise fences: of all sessions, and of those that are gone or to come."""
+    asking, tenant, jump = asking_of(tx), command.tenant, command.jump
+    if not command.session:
+        await ask(asking, "make_floor", tenant, FLOOR_STUB, GENESIS)
+        await ask(asking, "raise_stubs", tenant, jump)
+        await ask(asking, "skip_places")
+    raised = await ask(asking, "raise_fences", tenant, jump, command.session)
+    await ask(asking, "drop_empty_of", tenant, command.session)
+    await ask(asking, "settle_ready_of", tenant, command.session, tx.now_us)
+    return len(raised)
+
+
 OWN: dict[type, Handler[Any, Any]] = {
     GetDocument: get_document,
     GetDocuments: get_documents,
     GetRun: get_run,
-    GetSession: get_session,
     ReadFeed: read_feed,
     FeedEnd: feed_end,
     ListSessions: partial(list_sessions, pick),
     CountSessions: partial(count_sessions, pick),
     SummariseUsage: partial(summarise_usage, pick, True),
     VerifyStore: verify_store,
+    RaiseFences: raise_fences,
 }

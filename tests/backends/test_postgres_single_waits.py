@@ -22,8 +22,8 @@ from ledgerstone.errors import (
     SessionDeleted,
 )
 from ledgerstone.records.turns import TurnCommitted
-from tests.backends.lone import USED, Ways, begun, outcome, rows_in, run
 from tests.backends.planned import commit, make, take, verified
+from tests.backends.single import USED, Ways, begun, outcome, rows_in, run
 
 
 @pytest.fixture
