@@ -44,7 +44,7 @@ import msgspec
 from ledgerstone.engines.postgres.overrides import OWN
 from ledgerstone.engines.postgres.writing import NumberWanted
 from ledgerstone.errors import NotSupported
-from ledgerstone.handlers.all import HANDLERS
+from ledgerstone.handlers.registry import handler_of
 from ledgerstone.handlers.registry import Handler
 
 ROUNDS = 8
@@ -331,7 +331,7 @@ async def _decide(
 
 def _handler(asked: Command[Any] | Query[Any]) -> Handler[Any, Any]:
     kind = type(asked)
-    handler = OWN.get(kind) or HANDLERS.get(kind)
+    handler = OWN.get(kind) or handler_of(kind)
     if handler is None:
         raise NotSupported(kind.__name__, "postgres")
     return handler
