@@ -62,7 +62,8 @@ def recount(commit: Commit, scattered: bool) -> None:
     """Bring main's tip and counters up to date.
 
     Only what left and what joined main's path is looked at. When nodes in the middle of it may
-    have been tombstoned (`scattered`), the path is counted anew.
+    have been tombstoned (`scattered`), the path is counted anew: a new node's parent may lie below
+    what this very commit superseded.
     """
     tx, number, head = commit.tx, commit.number, commit.head
     if scattered:
@@ -72,8 +73,7 @@ def recount(commit: Commit, scattered: bool) -> None:
     else:
         _, left, joined = paths.meeting(tx, number, commit.old_tip, head.leaf)
     for row in left:
-        # What this very commit superseded was live when it was counted.
-        if row.kind == MESSAGE and (row.live or row.ord in commit.gone):
+        if row.kind == MESSAGE and row.live:
             head.messages -= 1
             head.users -= int(row.role == USER)
     if head.users == 0:

@@ -63,7 +63,7 @@ def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     _amend(commit)
     _move_branches(commit)
     _store_side_records(commit)
-    recount(commit, scattered="tombstoned" in commit.effects)
+    recount(commit, scattered=bool(commit.gone))
     return _finish(commit)
 
 
