@@ -24,14 +24,22 @@ from ledgerstone.intake import checks
 from ledgerstone.intake.checks import LIMIT_DEFAULT, LIMIT_MAX, IdRef, SessionRef
 from ledgerstone.intake.content import id_list
 from ledgerstone.intake.sessions import (
-    SESSION_FIELDS,
     checked_session,
     cursor_scope,
     session_filter,
 )
 from ledgerstone.records.document import read_document, write_document
 from ledgerstone.records.recovery import Recovery
-from ledgerstone.records.sessions import STATUSES, Head, Page, Picker, Receipt, Session, SessionView
+from ledgerstone.records.sessions import (
+    SESSION_FIELDS,
+    STATUSES,
+    Head,
+    Page,
+    Picker,
+    Receipt,
+    Session,
+    SessionView,
+)
 from ledgerstone.records.state import SessionState
 from ledgerstone.records.stats import Stats
 
@@ -393,8 +401,8 @@ class AsyncSessions(AsyncResource):
         source = await self.get(id)
         if source is None:
             raise SessionNotFound(checks.session_id(id))
-        kept = ("user", "app", "title", "model", "cwd", "status", "metadata")
-        fields = {name: getattr(source, name) for name in kept}
+        own = ("parent", "cause", "created_us")
+        fields = {name: getattr(source, name) for name in SESSION_FIELDS if name not in own}
         if user is not None:
             fields["user"] = user
         return await self._write(

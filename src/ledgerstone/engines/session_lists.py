@@ -14,7 +14,7 @@ from ledgerstone.handlers.registry import HANDLERS
 from ledgerstone.handlers.sessions import session_of
 from ledgerstone.records.sessions import Page, Session
 from ledgerstone.rules.rows import RECENCY_SHIFT
-from ledgerstone.tables.sessions import Head, SessionRow
+from ledgerstone.tables.sessions import SESSIONS, Head, SessionRow
 from ledgerstone.tables.transaction import Tx
 
 _ORDERS = {
@@ -29,6 +29,8 @@ _ORDERS = {
 Pick: TypeAlias = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 """The rows of a statement with conditional lines, over a transaction and by name."""
 
+_WIDTH = len(SESSIONS.columns)
+
 
 async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
     """One page in the order asked for."""
@@ -40,7 +42,7 @@ async def list_sessions(pick: Pick, tx: Tx, query: ListSessions) -> Any:
         given |= {"value": value, "id": id, "recency": value >> RECENCY_SHIFT}
     bounds = {"limit": query.limit + 1, "offset": query.offset}
     rows = await pick(tx, "listed_sessions", tenant=query.tenant, **bounds, **given)
-    found = [listed(query.tenant, row) for row in rows]
+    found = [_listed(row) for row in rows]
     total = None
     if query.total:
         counted = CountSessions(tenant=query.tenant, where=query.where)
@@ -75,13 +77,10 @@ def _filter(where: SessionFilter) -> dict[str, Any]:
     }
 
 
-def listed(tenant: str, row: tuple[Any, ...]) -> Session:
+def _listed(row: tuple[Any, ...]) -> Session:
     """A row of a list as a record."""
-    id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, *moved = row
-    stored = SessionRow(
-        0, tenant, id, user, app, title, model, cwd, status, metadata, parent, cause, created_us, 0
-    )
-    incarnation, updated_us, deleted_us, active_run, open_run, latest_run = moved
+    stored = SessionRow(*row[:_WIDTH])
+    incarnation, updated_us, deleted_us, active_run, open_run, latest_run = row[_WIDTH:]
     head = Head(
         0,
         incarnation,

@@ -23,7 +23,7 @@ from ledgerstone.handlers.ready import restore_ready
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.usage import change_user
 from ledgerstone.records.nodes import Branch
-from ledgerstone.records.sessions import STATUSES, Cause, Session
+from ledgerstone.records.sessions import SESSION_FIELDS, STATUSES, Cause, Session
 from ledgerstone.rules.guard import check_alive
 from ledgerstone.rules.leases import FLOOR_STUB
 from ledgerstone.rules.rows import RECENCY_SHIFT, record_of
@@ -188,8 +188,7 @@ async def update_session(tx: Tx, command: commands.UpdateSession) -> Session:
     row, head = await need_session(tx, command.tenant, command.id)
     stored = session_of(row, head)
     check_alive(command.id, head)
-    names = ("title", "model", "status", "cwd", "metadata")
-    given = {name: getattr(command, name) for name in names}
+    given = {name: getattr(command, name, msgspec.UNSET) for name in SESSION_FIELDS}
     changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
     changed = replace(stored, **changes)
     row = _overwrite(tx, row, head, changed, head.moment(tx.now_us))
@@ -253,17 +252,14 @@ def session_of(row: SessionRow, head: Head) -> Session:
     )
 
 
+_COLUMNS = tuple(name for name in SESSION_FIELDS if name != "created_us")
+
+
 def _columns(session: Session) -> dict[str, Any]:
     """What a caller may set of a session row."""
     metadata, cause = session.metadata, session.cause
     return {
-        "user": session.user,
-        "app": session.app,
-        "title": session.title,
-        "model": session.model,
-        "cwd": session.cwd,
-        "status": session.status,
+        **{name: getattr(session, name) for name in _COLUMNS},
         "metadata": None if metadata is None else encode_json(metadata, "metadata"),
-        "parent": session.parent,
         "cause": None if cause is None else encode_struct(cause, "cause"),
     }

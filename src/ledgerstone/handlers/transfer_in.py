@@ -16,13 +16,13 @@ from ledgerstone.handlers.nodes import add_nodes, taken_node
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.runs import read_run
 from ledgerstone.handlers.transfer_out import session_rows, tenant_rows
+from ledgerstone.records.sessions import SESSION_FIELDS
 from ledgerstone.rules import executions as execution_rules
 from ledgerstone.rules import tickets as ticket_rules
 from ledgerstone.rules import usage as usage_rules
 from ledgerstone.rules.rows import RECENCY_SHIFT
 from ledgerstone.rules.transfer import (
     BLOBS,
-    GIVEN,
     HEAD,
     OF_A_TENANT,
     SESSIONS,
@@ -119,7 +119,7 @@ class ImportTarget:
         for row in rows:
             fields = dict(zip(SESSIONS.columns, row, strict=True))
             number, updated_us = self.tx.number(), fields["updated_us"]
-            given = {name: fields[name] for name in ("id", *GIVEN)}
+            given = {name: fields[name] for name in ("id", *SESSION_FIELDS)}
             recency = updated_us >> RECENCY_SHIFT
             made = SessionRow(number=number, tenant=self.tenant, recency=recency, **given)
             self.tx.put(session_tables.SESSIONS, made)

@@ -19,8 +19,8 @@ from ledgerstone.handlers.paging import load_missing
 from ledgerstone.handlers.registry import handles
 from ledgerstone.handlers.tenants import UNFINISHED
 from ledgerstone.records.nodes import MESSAGE
+from ledgerstone.records.sessions import SESSION_FIELDS
 from ledgerstone.rules.transfer import (
-    GIVEN,
     HEAD,
     IN_OWN_ORDER,
     OF_A_SESSION,
@@ -234,7 +234,7 @@ async def _sessions(tx: Tx, numbers: list[int], after: Row | None, limit: int) -
 def _session(key: Key, row: SessionRow | None, head: Head | None) -> Row:
     if row is None or head is None:
         raise Corrupt("sessions", str(key[0]), "number", "its row or its head is not there")
-    given = (getattr(row, name) for name in GIVEN)
+    given = (getattr(row, name) for name in SESSION_FIELDS)
     moved = (getattr(head, name) for name in HEAD)
     return (row.number, row.id, head.incarnation, *given, head.deleted_us, *moved)
 

@@ -12,7 +12,7 @@ from ledgerstone.commands.sessions import CreateSession, SessionFilter
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks, cursors
 from ledgerstone.intake.checks import Time
-from ledgerstone.records.sessions import STATUSES, Cause, Session
+from ledgerstone.records.sessions import SESSION_FIELDS, STATUSES, Cause, Session
 from ledgerstone.rules.matching import check_filter
 
 _NAMES = {
@@ -31,18 +31,12 @@ _NAMES = {
 }
 
 
-SESSION_FIELDS = (
-    "user",
-    "app",
-    "title",
-    "model",
-    "cwd",
-    "status",
-    "metadata",
-    "parent",
-    "cause",
-    "created_us",
+_TEXTS = tuple(
+    name
+    for name in SESSION_FIELDS
+    if Session.__annotations__[name] == "str | None" and name not in {"user", "parent"}
 )
+"""Fields that may be any text; the others have a check of their own."""
 
 
 def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
@@ -52,20 +46,19 @@ def checked_session(tenant: str, id: str, fields: dict[str, Any]) -> Session:
         raise InvalidValue(sorted(unknown)[0], "a session has no such field")
     user, parent = fields.get("user"), fields.get("parent")
     created: Time = fields.get("created_us") or 0
+    texts: dict[str, Any] = {name: checks.maybe_text(fields.get(name), name) for name in _TEXTS}
     status: Any = checks.one_of(fields.get("status", "unknown"), STATUSES, "status")
     return Session(
         id=id,
         tenant=tenant,
         user=None if user is None else ids.check_id(user, "user"),
         app=ids.check_label(fields.get("app", ""), "app"),
-        title=checks.maybe_text(fields.get("title"), "title"),
-        model=checks.maybe_text(fields.get("model"), "model"),
-        cwd=checks.maybe_text(fields.get("cwd"), "cwd"),
         status=status,
         metadata=checks.json_value(fields.get("metadata"), "metadata"),
         parent=checks.maybe_session(parent),
         cause=_cause(fields.get("cause")),
         created_us=checks.whole(checks.micros(created, "created_us"), "created_us"),
+        **texts,
     )
 
 

@@ -63,6 +63,14 @@ class Session(Created, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return f"<Session {self.id}{' (deleted)' if self.deleted_us else ''}>"
 
 
+_KEPT_BY_THE_STORE = (
+    "id", "tenant", "incarnation", "updated_us", "deleted_us", "active_run", "open_run",
+    "latest_run",
+)  # fmt: skip
+SESSION_FIELDS = tuple(name for name in Session.__struct_fields__ if name not in _KEPT_BY_THE_STORE)
+"""What a caller may say of a session when it is made."""
+
+
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a session stands; None is returned before its first commit."""
 

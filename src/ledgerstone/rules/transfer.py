@@ -17,6 +17,7 @@ import msgspec
 
 from ledgerstone.commands.transfer import Chunk, Row
 from ledgerstone.records.reports import Defect
+from ledgerstone.records.sessions import SESSION_FIELDS
 from ledgerstone.records.transfer import TenantRoot
 
 if TYPE_CHECKING:
@@ -48,13 +49,12 @@ def _table(name: str, key: str, columns: str = "", *, rooted: bool = True) -> Ta
 SESSIONS = _table(
     "sessions",
     "id",
-    "incarnation user app title model cwd status metadata parent cause created_us deleted_us "
+    f"incarnation {' '.join(SESSION_FIELDS)} deleted_us "
     "revision ord leaf tip tip_seq messages users first_user live branched named amended fence "
     "owner token claimed_us expires_us updated_us link active_run open_run latest_run ledger "
     "checkpoint enqueued",
 )
 """A session and its head; all but the runs' number, which each database counts itself."""
-GIVEN = SESSIONS.columns[2 : SESSIONS.columns.index("deleted_us")]
 HEAD = SESSIONS.columns[SESSIONS.columns.index("revision") :]
 
 TURNS = _table(

@@ -3,7 +3,7 @@
 Each statement follows a line `-- name: query(arguments)` and a sentence that says what it does.
 Arguments are written :argument and bound as numbered parameters, in the order of that list. A line
 that ends in `-- if x, y` belongs to the statement only when x and y are given, one that ends in
-`-- on postgres` only to that database's.
+`-- on postgres` only to that database's. {session} stands for all columns of a session's row, s.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from functools import cache
 from typing import Any
 
 from ledgerstone.sql.texts import sql_files
+from ledgerstone.tables.sessions import SESSIONS
 
 _NAME = re.compile(r"-- name: (\w+)\(([\w, ]*)\)\s*$")
 _CONDITION = re.compile(r"\s*-- if ([\w, ]+)$")
 _DIALECT = re.compile(r"\s*-- on (\w+)$")
 _ARGUMENT = re.compile(r"(?<![:\w]):(\w+)")
 _MARKS = {"sqlite": "?", "postgres": "$"}
+_SESSION = ", ".join(f's."{name}"' for name in SESSIONS.columns)
 
 
 class Statement:
@@ -87,6 +89,7 @@ def load(dialect: str) -> dict[str, Statement]:
 
 def _of_dialect(text: str, dialect: str) -> str:
     """The lines of a text that are meant for a database."""
+    text = text.replace("{session}", _SESSION)
     parts = [(line, _DIALECT.search(line)) for line in text.splitlines()]
     return "\n".join(
         line if of is None else line[: of.start()]

@@ -117,19 +117,9 @@ def _give_way(table: Table[Any], rows: dict[Key, Any]) -> None:
 
 
 def _bare(number: int, tenant: str, id: str) -> SessionRow:
-    return SessionRow(
-        number=number,
-        tenant=tenant,
-        id=id,
-        user=None,
-        app="",
-        title=None,
-        model=None,
-        cwd=None,
-        status="unknown",
-        metadata=b"null",
-        parent=None,
-        cause=None,
-        created_us=0,
-        recency=0,
-    )
+    values: dict[str, Any] = {
+        name: None if name in SESSIONS.optional else "" if SESSIONS.types[name] == "text" else 0
+        for name in SESSIONS.columns
+    }
+    values |= {"number": number, "tenant": tenant, "id": id, "status": "unknown"}
+    return SessionRow(**values)

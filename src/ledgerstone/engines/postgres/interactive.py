@@ -44,8 +44,7 @@ import msgspec
 from ledgerstone.engines.postgres.overrides import OWN
 from ledgerstone.engines.postgres.writing import NumberWanted
 from ledgerstone.errors import NotSupported
-from ledgerstone.handlers.registry import handler_of
-from ledgerstone.handlers.registry import Handler
+from ledgerstone.handlers.registry import Handler, handler_of
 
 ROUNDS = 8
 LOST_ROUNDS = 50

@@ -3,8 +3,8 @@
 -- name: listed_sessions(tenant, user, app, status, parent, live, created_after, created_before, metadata, recency, value, id, newest, stalest, youngest, oldest, first, last, limit, offset)
 -- A stretch of a list in one of six orders; value and id are the key of the last row before it.
 -- By change: rows of one recency bucket are put in exact order by the database.
-select s.id, s."user", s.app, s.title, s.model, s.cwd, s.status, s.metadata, s.parent, s.cause,
-  s.created_us, h.incarnation, h.updated_us, h.deleted_us, h.active_run, h.open_run, h.latest_run
+select {session},
+  h.incarnation, h.updated_us, h.deleted_us, h.active_run, h.open_run, h.latest_run
 from sessions s join heads h on h.number = s.number
   and h.tenant = :tenant -- on postgres
 where s.tenant = :tenant
