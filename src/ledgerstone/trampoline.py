@@ -1,4 +1,4 @@
-"""Runs a coroutine that never suspends, so that one copy of the rules serves both colours."""
+"""Runs a coroutine that never suspends: sync and async callers share one copy of the rules."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class AsyncWork(AsyncResource):
     ) -> Taking:
         """A session with work and no owner: a fresh lease on it and a claim, or None at once.
 
-        Nothing keeps what was taken alive: see `hold` for that. On the async face the answer is
+        Nothing keeps what was taken alive: see `hold` for that. On an async store the answer is
         awaited, or entered with `async with`, which is `hold` with the same arguments.
         """
         request = _request(queue, owner, ttl_s, max)

@@ -1,6 +1,6 @@
 """One upload: from pieces of any size to a blob, or to nothing at all.
 
-All of it blocks; the async face calls it from threads. The upload row comes before the first byte
+All of it blocks; the async store calls it from threads. The upload row comes before the first byte
 and goes after the last one, so that whatever a kill leaves is found by the collector.
 """
 

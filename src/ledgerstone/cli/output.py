@@ -1,4 +1,4 @@
-"""What is printed: colours and borders for a terminal, plain text for everything else.
+"""What is printed: colors and borders for a terminal, plain text for everything else.
 
 Text from a store is escaped here, on its way out, so that no verb can forget it.
 """

@@ -7,7 +7,7 @@
     steps = LedgerStepStore(store)                      # StepPersistence(store=steps)
     media = LedgerMediaStore(store)                     # wherever a MediaStore is asked for
 
-The store is open and of either colour. Needs the extra: pip install "ledgerstone[pydantic-ai]", for
+The store is open, sync or async. Needs the extra: pip install "ledgerstone[pydantic-ai]", for
 the second three "ledgerstone[pydantic-ai-harness]".
 """
 

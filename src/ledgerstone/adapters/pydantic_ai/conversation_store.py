@@ -36,7 +36,7 @@ _READ: ContextVar[tuple[object, str | None]] = ContextVar("_READ", default=(None
 
 
 class LedgerConversationStore(ConversationStore):
-    """Conversations as sessions of an open store of either colour, open to every other adapter.
+    """Conversations as sessions of an open store, sync or async, open to every other adapter.
 
     `scope` is the session's user. `delete` erases the conversation with all its messages; forks
     of it have their own.

@@ -1,6 +1,6 @@
 """Callers that go on committing while their server is killed, restarted or replaced.
 
-Half of them use the blocking face, half the other one; half of the turns go the planned way, half
+Half of them are blocking, half async; half of the turns go the planned way, half
 the interactive one. A call that fails with an error that says "again" is sent again, the same turn,
 until it is answered. What was answered must be there in the end.
 """

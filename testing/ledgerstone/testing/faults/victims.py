@@ -2,7 +2,7 @@
 
     lone       one thread, one commit after the other
     threaded   several threads on one store: their commits meet in groups
-    tasks      several asyncio tasks on one store: the same through the async face
+    tasks      several asyncio tasks on one store: the same through the async store
 
 Every turn is planned aloud before it is sent and acknowledged aloud after its answer. The turns
 differ in size and shape: with and without a lease, with a draft, with state, usage and values.
