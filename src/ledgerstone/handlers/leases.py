@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ledgerstone.commands import leases as commands
 from ledgerstone.commands.leases import RaiseFences
 from ledgerstone.handlers.heads import find_head, need_head, number_of, open_session, save_head
-from ledgerstone.handlers.ready import settle_ready
+from ledgerstone.handlers.ready import settle_ready, settle_rows
 from ledgerstone.handlers.registry import handles
 from ledgerstone.records.leases import Lease
 from ledgerstone.rules import leases as rules
@@ -19,6 +19,7 @@ from ledgerstone.rules.rows import GENESIS
 from ledgerstone.tables.graph import NOTES, NoteRow
 from ledgerstone.tables.sessions import HEADS, SESSIONS_BY_ID, STUBS, StubRow
 from ledgerstone.tables.transaction import Tx
+from ledgerstone.tables.work import READY, READY_DUE, ReadyRow
 
 LEASE_NODE = "ledger.lease"
 
@@ -90,9 +91,14 @@ async def raise_fences(tx: Tx, command: RaiseFences) -> int:
             tx.put(STUBS, replace(row, fence=row.fence + command.jump))
     if command.session is None:
         keys = await tx.scan_columns(SESSIONS_BY_ID, ("number",), tenant)
+        places = await tx.scan(READY_DUE, tenant)
     else:
         number = await number_of(tx, tenant, command.session)
         keys = [] if number is None else [(number,)]
+        places = [] if number is None else await tx.scan(READY.primary, number)
+    queues: dict[int, list[ReadyRow]] = {}
+    for place in places:
+        queues.setdefault(place.number, []).append(place)
     raised = 0
     for stored in await tx.get_many(HEADS, keys):
         if stored is not None:
@@ -100,6 +106,6 @@ async def raise_fences(tx: Tx, command: RaiseFences) -> int:
             head.fence += command.jump
             clear(head)
             save_head(tx, head)
-            await settle_ready(tx, head)
+            await settle_rows(tx, head, queues.get(head.number, ()))
             raised += 1
     return raised
