@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +59,7 @@ from ledgerstone.errors import (
     Unavailable,
     WorkInterrupted,
 )
+from ledgerstone.lazy_imports import lazy_import
 
 if TYPE_CHECKING:
     from ledgerstone.api.store import AsyncStore
@@ -216,7 +216,7 @@ if not TYPE_CHECKING:  # A type checker would take it for "every name exists".
         """Import a public name when it is first asked for: a program pays for what it uses."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module 'ledgerstone' has no attribute {name!r}")
-        module = import_module(f"ledgerstone.{_MODULE_OF[name]}")
+        module = lazy_import(f"ledgerstone.{_MODULE_OF[name]}")
         found = globals()[name] = getattr(module, name)
         return found
 

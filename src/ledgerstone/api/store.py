@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ledgerstone import ids
@@ -16,6 +15,7 @@ from ledgerstone.connect import Equipment, open_backend, warn_of_unfinished_copy
 from ledgerstone.errors import InvalidValue
 from ledgerstone.intake import checks
 from ledgerstone.intake.checks import SessionRef
+from ledgerstone.lazy_imports import importing, lazy_import
 from ledgerstone.ports.backend import Backend
 from ledgerstone.records.reports import Capabilities
 
@@ -61,7 +61,7 @@ class _Namespace:
     def __get__(self, store: AsyncStore | None, owner: type) -> Any:
         if store is None:
             return self
-        module = import_module(f"{__package__}.{self._module or self._name}")
+        module = lazy_import(f"{__package__}.{self._module or self._name}")
         kind = getattr(module, self._kind)
         # Two threads that ask at once both get the one that came first.
         return store.__dict__.setdefault(self._name, kind(store._handle))
@@ -196,7 +196,8 @@ class AsyncStore:
 
     def session(self, id: SessionRef) -> AsyncConversation:
         """One session in the words of other libraries, whether it is there or not: no I/O."""
-        from ledgerstone.api.session import AsyncConversation
+        with importing():
+            from ledgerstone.api.session import AsyncConversation
 
         return AsyncConversation(self.messages, self.blobs, id)
 

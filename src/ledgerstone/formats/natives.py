@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import groupby
 from typing import Any, Protocol, TypeAlias
 
@@ -15,6 +14,7 @@ from ledgerstone.codec import DEPTH_MAX, check_json, encode_given
 from ledgerstone.errors import InvalidValue
 from ledgerstone.formats.remainder import remainder, restored, texts_of, whole
 from ledgerstone.formats.turns import paired
+from ledgerstone.lazy_imports import lazy_import
 from ledgerstone.records.messages import Message, MessageBody
 from ledgerstone.records.parts import Text
 from ledgerstone.rules.bodies import read_body
@@ -179,5 +179,5 @@ def _nests(value: Any, depth: int) -> bool:
 def _format(name: str) -> Format:
     if name not in NAMES:
         raise InvalidValue("format", f"{name!r} is none of {', '.join(NAMES)}")
-    found: Format = import_module(f"ledgerstone.formats.{NAMES[name]}").FORMAT
+    found: Format = lazy_import(f"ledgerstone.formats.{NAMES[name]}").FORMAT
     return found

@@ -7,9 +7,9 @@ asked for, so that a program pays for what it uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from importlib import import_module
 from typing import Any, TypeVar
 
+from ledgerstone.lazy_imports import lazy_import
 from ledgerstone.tables.transaction import Tx
 
 C = TypeVar("C")
@@ -84,7 +84,7 @@ class Handlers(dict[type, Handler[Any, Any]]):
     def __missing__(self, type_: type) -> Handler[Any, Any]:
         module = _MODULE_OF.get(type_.__name__)
         if module is not None:
-            import_module(f"ledgerstone.handlers.{module}")
+            lazy_import(f"ledgerstone.handlers.{module}")
         handler = self[type_] = _entered[type_]
         return handler
 
@@ -103,7 +103,7 @@ def handler_of(type_: type) -> Handler[Any, Any] | None:
 def import_all() -> None:
     """Make HANDLERS complete, for whoever goes through all of them."""
     for module in MODULES:
-        import_module(f"ledgerstone.handlers.{module}")
+        lazy_import(f"ledgerstone.handlers.{module}")
     HANDLERS.update(_entered)
 
 

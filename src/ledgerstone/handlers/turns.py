@@ -5,6 +5,9 @@ session, stamp, fence, revision, claims, graph, then everything that travels wit
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import msgspec
 
 from ledgerstone.commands.turns import CommitTurn, is_usual
@@ -32,6 +35,7 @@ from ledgerstone.handlers.sessions import insert_session
 from ledgerstone.handlers.turn_reads import first_answer
 from ledgerstone.handlers.usage import count_usage
 from ledgerstone.handlers.work import complete_claims
+from ledgerstone.lazy_imports import lazy_import
 from ledgerstone.records.turns import TurnCommitted
 from ledgerstone.rules import leases as lease_rules
 from ledgerstone.rules import ledger
@@ -73,9 +77,7 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
     await settle_branch(tx, commit)
     await _carry(tx, commit)
     if not usual:
-        from ledgerstone.handlers.extras import carry_more  # Here: most programs never need it.
-
-        await carry_more(tx, commit)
+        await _extras().carry_more(tx, commit)
     _write_turn(tx, commit)
     move_recency(tx, session, commit.moment_us)
     if command.release and command.guard.fence is not None:
@@ -83,6 +85,12 @@ async def commit_turn(tx: Tx, command: CommitTurn) -> TurnCommitted:
         await settle_ready(tx, head)
     tx.put(HEADS, head)
     return await _answer(tx, commit, commit.revision, replayed=False)
+
+
+@cache
+def _extras() -> Any:
+    """The module of what few commits carry; most programs never need it."""
+    return lazy_import("ledgerstone.handlers.extras")
 
 
 async def _find_or_make(tx: Tx, command: CommitTurn) -> tuple[SessionRow, Head, bool]:
@@ -122,9 +130,7 @@ async def _carry(tx: Tx, commit: Commit) -> None:
     """What travels with the nodes of most turns."""
     command, head, record = commit.command, commit.head, commit.command.run
     if command.state is not None:
-        from ledgerstone.handlers.extras import patch_state
-
-        await patch_state(tx, commit, command.state)
+        await _extras().patch_state(tx, commit, command.state)
     if record is not None:
         run = commit.runs[record.id]
         # A checkpoint is the whole truth; a turn says what is new.

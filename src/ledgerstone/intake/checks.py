@@ -22,6 +22,7 @@ from ledgerstone.errors import (
     LeaseExpired,
     SessionBindingMismatch,
 )
+from ledgerstone.lazy_imports import importing
 from ledgerstone.records.leases import AnyLease, Held, Lease
 from ledgerstone.records.messages import Message
 from ledgerstone.records.nodes import Branch, Node
@@ -59,9 +60,10 @@ Time: TypeAlias = datetime | int
 @cache
 def _of_session() -> tuple[type[Any], ...]:
     """The records that name a session; most programs give an id, and import none of these."""
-    from ledgerstone.records.drafts import DraftRecord
-    from ledgerstone.records.runs import Run
-    from ledgerstone.records.state import SessionState
+    with importing():
+        from ledgerstone.records.drafts import DraftRecord
+        from ledgerstone.records.runs import Run
+        from ledgerstone.records.state import SessionState
 
     return Lease, Held, Head, Picker, SessionState, Message, Run, DraftRecord
 
@@ -69,12 +71,13 @@ def _of_session() -> tuple[type[Any], ...]:
 @cache
 def _with_id() -> tuple[type[Any], ...]:
     """The records that have an id of their own."""
-    from ledgerstone.records.blobs import Attachment
-    from ledgerstone.records.drafts import DraftRecord
-    from ledgerstone.records.executions import Execution
-    from ledgerstone.records.runs import Run
-    from ledgerstone.records.tickets import Ticket
-    from ledgerstone.records.work import Claim
+    with importing():
+        from ledgerstone.records.blobs import Attachment
+        from ledgerstone.records.drafts import DraftRecord
+        from ledgerstone.records.executions import Execution
+        from ledgerstone.records.runs import Run
+        from ledgerstone.records.tickets import Ticket
+        from ledgerstone.records.work import Claim
 
     return Message, Node, Session, Run, Claim, Attachment, DraftRecord, Ticket, Execution
 
@@ -105,8 +108,9 @@ def session_of(value: IdRef, session: SessionRef | None) -> str:
     """The session a record lives in: as given, or as the record says."""
     if session is not None:
         return session_id(session)
-    from ledgerstone.records.drafts import DraftRecord
-    from ledgerstone.records.runs import Run
+    with importing():
+        from ledgerstone.records.drafts import DraftRecord
+        from ledgerstone.records.runs import Run
 
     if isinstance(value, Message | Node | Run | DraftRecord) and value.session:
         return value.session

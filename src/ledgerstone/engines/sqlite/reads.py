@@ -18,6 +18,7 @@ from ledgerstone.engines.sqlite.connection import FOREIGN, Reader, damage_under
 from ledgerstone.errors import LedgerstoneError, NotSupported, StoreClosed
 from ledgerstone.handlers.registry import HANDLERS, handler_of
 from ledgerstone.handlers.tenants import list_tenants
+from ledgerstone.lazy_imports import importing
 from ledgerstone.records.reports import Capabilities, StoreStats
 from ledgerstone.sql.catalogue import load
 from ledgerstone.tables.transaction import Tx
@@ -62,7 +63,8 @@ def answer(tx: Tx, query: Query[Any]) -> Any:
     """Answer one query."""
     kind = type(query)
     if kind.__name__ in OWN_QUERIES:
-        from ledgerstone.engines.sqlite.own_queries import OWN
+        with importing():
+            from ledgerstone.engines.sqlite.own_queries import OWN
 
         return run_now(OWN[kind](tx, query))
     return run_now(HANDLERS[kind](tx, query))
