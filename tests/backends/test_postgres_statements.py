@@ -18,6 +18,7 @@ from psycopg import pq
 
 from ledgerstone.engines.postgres.functions import functions
 from ledgerstone.sql.migrate import migrations
+from ledgerstone.testing.faults import postgres_cuts
 from ledgerstone.testing.servers.places import Places
 from tests.backends.generated import GENERATED, named
 
@@ -59,6 +60,12 @@ def test_no_parameter_is_left_out() -> None:
     for text in TEXTS.values():
         used = {int(number) for number in re.findall(r"\$(\d+)", text)}
         assert used == set(range(1, len(used) + 1)), text
+
+
+def test_cuts_meet_every_planned_call() -> None:
+    """And nothing else: tests of lost connections would cut another call than they mean."""
+    met = {name for name, text in TEXTS.items() if re.search(postgres_cuts.PLANNED, text.encode())}
+    assert met == {name for name in TEXTS if name.split()[0] in ("apply_planned", "single")}
 
 
 # What is planned is carried out by the server itself, under locks of one session.

@@ -30,7 +30,7 @@ PLACES_MAX = 3000
 ENGINE = (
     *("postgres/backend.py", "drivers/pool.py", "drivers/psycopg.py", "postgres/interactive.py"),
     *("postgres/transaction.py", "planned/outcomes.py", "postgres/rows.py"),
-    *("postgres/writing.py", "postgres/overrides.py"),
+    *("postgres/writing.py", "postgres/overrides.py", "postgres/connections.py"),
 )
 OPEN = """
 select state, query from pg_stat_activity

@@ -35,9 +35,9 @@ TEXTS_MAX = 4
 ROUNDS_PER_CUT = 4
 WAIT_S = 120.0
 
-PLANNED, COMMIT, ANYWHERE = b"chr(31), chr(30)", b"COMMIT", b""
-"""Where to cut: the one call of planned commands (it takes texts apart, alone or in a group), the
-end of a transaction, any request."""
+PLANNED, COMMIT, ANYWHERE = rb"ledger_apply\(|moved as \(update heads ", b"COMMIT", b""
+"""Where to cut: the one call of planned commands (of a group, or of a single one), the end
+of a transaction, any request."""
 ANYWHERE_MAX = 12
 
 

@@ -87,7 +87,7 @@ def fell_silent(proxy: Proxy, warm: Call) -> None:
 
 
 def falls_silent_at(proxy: Proxy, warm: Call, match: bytes) -> None:
-    """The same, when a request with these bytes has been carried out."""
+    """The same, when a request that meets this regular expression has been carried out."""
     fell_silent(proxy, warm)
     proxy.speak()
     proxy.cut_at(match, Moment.ANSWERED, action=proxy.silence)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import queue
+import re
 import select
 import socket
 import threading
@@ -98,7 +99,7 @@ class Proxy:
         nth: int = 1,
         action: Callable[[], None] | None = None,
     ) -> None:
-        """Cut the connection on which the nth request from now on holds these bytes.
+        """Cut the connection on which the nth request from now on meets this regular expression.
 
         A request holds its statement, also one that was prepared before, and what is bound to it.
         `action` is called first, at that very moment, by the thread of the proxy.
@@ -263,7 +264,7 @@ class Proxy:
         """The trap that one of these requests springs; it is taken away."""
         self.counts.requests += len(requests)
         for trap in list(self._traps):
-            trap.nth -= sum(trap.match in request for request in requests)
+            trap.nth -= sum(re.search(trap.match, request) is not None for request in requests)
             if trap.nth <= 0:
                 self._traps.remove(trap)
                 return trap
