@@ -85,25 +85,34 @@ class Audit(msgspec.Struct):
 def unflushed(log: Iterable[Operation | str], ending: str = LOG) -> Audit:
     """Every acknowledgement of a write, with the log's last write before it and its flush.
 
-    The log is every file whose name has this ending.
+    The log is every file whose name has this ending. Of commands that were sent together one may
+    be acknowledged while the writer is already at its next task: for them a flush of what was
+    written since they were sent is enough.
     """
-    audit, dirty, wrote = Audit(), False, False
-    for line in log:
+    audit, lines = Audit(), list(log)
+    starts = [n for n, line in enumerate(lines) if line == "sent"]
+    for first, beyond in zip([0, *starts], [*starts, len(lines)], strict=True):
+        _look(audit, lines[first:beyond], ending)
+    return audit
+
+
+def _look(audit: Audit, lines: list[Operation | str], ending: str) -> None:
+    """What happened from one sending to the next."""
+    alone = sum(line == "acked" for line in lines) == 1
+    dirty = wrote = flushed = False
+    for line in lines:
         if isinstance(line, Operation):
             if not line.file.endswith(ending) or not line.good:
                 continue
             if line.kind == "write":
                 dirty = wrote = True
             elif line.kind == "sync":
-                dirty = False
+                dirty, flushed = False, wrote
                 audit.flushes += 1
-        elif line == "sent":
-            wrote = False
-        elif wrote:
+        elif line != "sent" and wrote:
             audit.acked += 1
-            if dirty:
+            if dirty if alone else not flushed:
                 audit.early.append(f"acknowledgement {audit.acked} came before the flush")
-    return audit
 
 
 def can_trace() -> bool:
